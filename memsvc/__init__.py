@@ -1,0 +1,1 @@
+"""memsvc: long-term memory for AI agents, over gRPC."""

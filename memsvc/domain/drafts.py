@@ -1,0 +1,143 @@
+"""What callers send to have something written, and what they get back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from memsvc.domain.errors import Violation
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+
+
+class WaitFor(StrEnum):
+    """When a write is answered: once it is durable, or once searches find it."""
+
+    STORED = "STORED"
+    INDEXED = "INDEXED"
+
+
+class OnDuplicate(StrEnum):
+    """What to do when the same content is stored already (requirement M17)."""
+
+    RETURN_EXISTING = "RETURN_EXISTING"
+    REJECT = "REJECT"
+    KEEP_BOTH = "KEEP_BOTH"
+
+
+class Outcome(StrEnum):
+    """What a write came to."""
+
+    CREATED = "CREATED"
+    UPDATED = "UPDATED"
+    DUPLICATE = "DUPLICATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A memory as a caller gives it. None means not given: the default holds, or the old value on an upsert.
+
+    Attributes:
+        project_id: None means that of the request's scope; likewise agent and session.
+        ttl: Time to live from the moment of writing; never together with *expire_time*.
+        vector: A given embedding of the content, raw (not centred); only for content of one chunk.
+    """
+
+    content: str
+    key: str = ""
+    project_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    layer: Layer | None = None
+    kind: Kind | None = None
+    category: str | None = None
+    speaker: str | None = None
+    title: str | None = None
+    summary: str | None = None
+    tags: tuple[str, ...] | None = None
+    keywords: tuple[Keyword, ...] | None = None
+    related_ids: tuple[str, ...] | None = None
+    file_refs: tuple[FileRef, ...] | None = None
+    importance: int | None = None
+    tier: Tier | None = None
+    confidence: float | None = None
+    event_time: datetime | None = None
+    expire_time: datetime | None = None
+    ttl: timedelta | None = None
+    work_in_progress: bool | None = None
+    source: str | None = None
+    metadata: Mapping[str, Json] | None = None
+    vector: Sequence[float] | None = None
+
+
+PATCHABLE = frozenset(
+    {
+        "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
+        "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
+        "work_in_progress", "source", "metadata",
+    }
+)  # fmt: skip
+"""The names of `Memory`'s fields that an update may change."""
+
+PatchValue = (
+    str | int | float | bool | None | datetime | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]
+    | Mapping[str, Json] | Layer | Kind | Tier | Status
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """New values for some fields of a memory, by name: all in `PATCHABLE`."""
+
+    values: Mapping[str, PatchValue]
+    vector: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a write is to be done. An empty request id means that the write is not to be recognised again."""
+
+    request_id: str = ""
+    on_duplicate: OnDuplicate = OnDuplicate.RETURN_EXISTING
+    wait_for: WaitFor = WaitFor.INDEXED
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One memory as it was stored, and the outbox position at which indexes know it."""
+
+    memory: Memory
+    outcome: Outcome
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One item of a batch that was not stored, and why: violations are relative to the item."""
+
+    reason: str
+    message: str
+    violations: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWritten:
+    """The outcome of every item of a batch, in the order given."""
+
+    results: tuple[Written | Rejected, ...]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """How far a bulk import has come; every item below *next_index* is durable."""
+
+    received: int = 0
+    created: int = 0
+    updated: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    next_index: int = 0
+    position: int = 0
+    failures: tuple[tuple[int, Rejected], ...] = field(default=())

@@ -1,0 +1,181 @@
+"""What can go wrong, in the words of the domain. The wire's codes are chosen in `memsvc.server.status`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class MemsvcError(Exception):
+    """A failure that a caller can be told about.
+
+    Attributes:
+        reason: The name of the value in `memsvc.v1.ErrorReason`.
+        metadata: The values that the message quotes, by name.
+    """
+
+    reason: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata = metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing wrong with a request: the field's proto path, and what would be right."""
+
+    field: str
+    description: str
+
+
+class InvalidRequestError(MemsvcError):
+    """A request breaks the rules of the API; nothing was changed."""
+
+    reason = "INVALID_REQUEST"
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        first = violations[0]
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        super().__init__(f"{first.field}: {first.description}{more}")
+        self.violations = tuple(violations)
+
+
+class MemoryNotFoundError(MemsvcError):
+    """No memory has the id or key within the caller's reach."""
+
+    reason = "MEMORY_NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No memory {name!r} is in this scope.", memory=name)
+        self.name = name
+
+
+class MemoryExistsError(MemsvcError):
+    """The same content is stored already, and the caller asked for that to be refused."""
+
+    reason = "MEMORY_EXISTS"
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"The memory {memory_id!r} holds the same content.", memory_id=memory_id)
+        self.memory_id = memory_id
+
+
+class RevisionConflictError(MemsvcError):
+    """The memory is no longer at the revision that the caller's change is based on."""
+
+    reason = "REVISION_CONFLICT"
+
+    def __init__(self, memory_id: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"Memory {memory_id!r} is at revision {actual}, not {expected}; read it again and retry.",
+            memory_id=memory_id,
+            expected_revision=str(expected),
+            revision=str(actual),
+        )
+
+
+class RequestIdReusedError(MemsvcError):
+    """A request_id came a second time with another request."""
+
+    reason = "REQUEST_ID_REUSED"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"request_id {request_id!r} was used for a different request; use a fresh one.", request_id=request_id
+        )
+
+
+class DimensionMismatchError(MemsvcError):
+    """A vector's length is not the index's."""
+
+    reason = "DIMENSION_MISMATCH"
+
+    def __init__(self, expected: int, actual: int) -> None:
+        super().__init__(
+            f"The vector has {actual} dimensions; the index holds {expected}.",
+            expected=str(expected),
+            actual=str(actual),
+        )
+
+
+class CapabilityMissingError(MemsvcError):
+    """The configured backend cannot do what was asked."""
+
+    reason = "CAPABILITY_MISSING"
+
+    def __init__(self, capability: str) -> None:
+        super().__init__(f"The configured backend does not offer {capability}.", capability=capability)
+
+
+class LimitExceededError(MemsvcError):
+    """The service is at one of its limits; try again later."""
+
+    reason = "LIMIT_EXCEEDED"
+
+    def __init__(self, limit: str, *, retry_seconds: float = 0.1) -> None:
+        super().__init__(f"The service is at its limit: {limit}.", limit=limit)
+        self.retry_seconds = retry_seconds
+
+
+class BackendUnavailableError(MemsvcError):
+    """A store, an index or a model cannot be reached now; nothing was changed."""
+
+    reason = "BACKEND_UNAVAILABLE"
+
+    def __init__(self, backend: str, *, retry_seconds: float = 1.0) -> None:
+        super().__init__(f"The backend {backend!r} cannot be reached.", backend=backend)
+        self.backend = backend
+        self.retry_seconds = retry_seconds
+
+
+class DeadlineExceededError(MemsvcError):
+    """The caller's time was over before the work was done."""
+
+    reason = "DEADLINE_EXCEEDED"
+
+    def __init__(self, waiting_for: str) -> None:
+        super().__init__(f"The deadline passed while waiting for {waiting_for}.", waiting_for=waiting_for)
+
+
+class NotReadyError(MemsvcError):
+    """The service has just started and is still bringing its indexes up to date."""
+
+    reason = "NOT_READY"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(f"The indexes are being brought up to date; {pending} changes are left.", pending=str(pending))
+        self.retry_seconds = 0.5
+
+
+class DataDirectoryLockedError(MemsvcError):
+    """Another process has the data directory open."""
+
+    reason = "DATA_DIRECTORY_LOCKED"
+
+    def __init__(self, pid: str) -> None:
+        super().__init__(
+            f"The data directory is in use by the process {pid}: connect to that server, "
+            "choose another --data-dir, or use a server profile.",
+            pid=pid,
+        )
+
+
+class ReindexRunningError(MemsvcError):
+    """A reindex is running; only one runs at a time."""
+
+    reason = "REINDEX_RUNNING"
+
+    def __init__(self) -> None:
+        super().__init__("A reindex is running already; wait for it to finish.")
+
+
+class BackendClosedError(MemsvcError):
+    """A backend was used after it was closed: a fault of the program, not of the caller."""
+
+    reason = "INTERNAL"
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"The backend {backend!r} is closed.", backend=backend)

@@ -1,0 +1,123 @@
+"""The one filter tree. Every store and index translates it; nothing is filtered after the top k."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from memsvc.domain.memory import Json
+
+MAX_DEPTH = 8
+MAX_VALUES = 256
+
+
+class Field(StrEnum):
+    """What a filter may test; values equal the names in `memsvc.domain.entries.Attributes`.
+
+    ID, KEY and ACCESS_TIME are known to the metadata store alone: the engine resolves them to ROW before an index
+    sees the tree. The fields of numbers are IMPORTANCE, CONFIDENCE, ROW and the times (microseconds); TAGS and
+    METADATA hold several strings each; all others hold one string.
+    """
+
+    ID = "id"
+    KEY = "key"
+    ACCESS_TIME = "access_time"
+    ROW = "row"
+    AGENT_ID = "agent_id"
+    SESSION_ID = "session_id"
+    LAYER = "layer"
+    KIND = "kind"
+    CATEGORY = "category"
+    TIER = "tier"
+    STATUS = "status"
+    SPEAKER = "speaker"
+    TAGS = "tags"
+    METADATA = "metadata"
+    IMPORTANCE = "importance"
+    CONFIDENCE = "confidence"
+    CREATE_TIME = "create_time"
+    UPDATE_TIME = "update_time"
+    EVENT_TIME = "event_time"
+    EXPIRE_TIME = "expire_time"
+
+
+STORE_ONLY = frozenset({Field.ID, Field.KEY, Field.ACCESS_TIME})
+TIMES = frozenset({Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME})
+NUMBERS = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE, Field.ROW}
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """The field holds one of the values (for a field of several: at least one). No values: nothing matches."""
+
+    field: Field
+    values: tuple[str, ...] | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The number lies within all given bounds. A memory without the number never matches."""
+
+    field: Field
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children match. No children: everything matches."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one child matches. No children: nothing matches."""
+
+    children: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The child does not match; so a memory without the field matches a negated test of it."""
+
+    child: Filter
+
+
+Filter: TypeAlias = AnyOf | Range | And | Or | Not
+
+
+def metadata_term(path: str, value: bool | float | str | None) -> str:
+    """Return the canonical string of one scalar at a dotted path: equal values, equal strings (1 equals 1.0)."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{path}={json.dumps(value, ensure_ascii=False)}"
+
+
+def metadata_terms(metadata: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the canonical string of every scalar in *metadata*, lists flattened, sorted and without repeats."""
+    return tuple(sorted(set(_scalars("", dict(metadata)))))
+
+
+def _scalars(path: str, value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _scalars(f"{path}.{name}" if path else name, child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _scalars(path, child)
+    else:
+        yield metadata_term(path, value)
+
+
+def conjunction(*filters: Filter | None) -> Filter | None:
+    """Return the filters joined by And, leaving out absent ones; None when all are absent."""
+    present = tuple(child for child in filters if child is not None)
+    if len(present) > 1:
+        return And(present)
+    return present[0] if present else None

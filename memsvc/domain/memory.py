@@ -1,0 +1,138 @@
+"""The memory itself, and the choices its fields are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+from memsvc.domain.scope import Scope
+
+Json: TypeAlias = "None | bool | float | int | str | list[Json] | dict[str, Json]"
+
+
+class Layer(StrEnum):
+    """How long a memory is meant to last."""
+
+    CORE = "CORE"
+    SESSION = "SESSION"
+    SHORT_TERM = "SHORT_TERM"
+    LONG_TERM = "LONG_TERM"
+
+
+class Kind(StrEnum):
+    """What sort of statement a memory is."""
+
+    FACT = "FACT"
+    PREFERENCE = "PREFERENCE"
+    EXPERIENCE = "EXPERIENCE"
+    OPINION = "OPINION"
+    KNOWLEDGE = "KNOWLEDGE"
+    DECISION = "DECISION"
+    TASK = "TASK"
+    NOTE = "NOTE"
+    SUMMARY = "SUMMARY"
+    DOCUMENT = "DOCUMENT"
+    SKILL = "SKILL"
+    MESSAGE = "MESSAGE"
+
+
+class Tier(StrEnum):
+    """When a memory is loaded into a context."""
+
+    CORE = "CORE"
+    ACTIVE = "ACTIVE"
+    CONTEXTUAL = "CONTEXTUAL"
+    ARCHIVED = "ARCHIVED"
+
+
+class Status(StrEnum):
+    """Where a memory is in its life."""
+
+    ACTIVE = "ACTIVE"
+    ARCHIVED = "ARCHIVED"
+    EXPIRED = "EXPIRED"
+    DEPRECATED = "DEPRECATED"
+    CONFLICTED = "CONFLICTED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A word that stands for a memory; weight is in 0..1."""
+
+    term: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A reference to a file: category and the file's id within it."""
+
+    category: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory, as of one revision.
+
+    Attributes:
+        row: The store's own number for it: unique in the store, growing in the order of writing, never reused.
+            It ties index entries to the memory and never leaves the process.
+        previous_row: The row of the memory written just before it in the same session; None without session.
+        importance: 1 (least) to 5.
+        confidence: 0 to 1.
+        revision: 1 when created, one more with every change; access counts do not change it.
+    """
+
+    id: str
+    scope: Scope
+    content: str
+    create_time: datetime
+    update_time: datetime
+    content_hash: str
+    row: int = 0
+    previous_row: int | None = None
+    key: str = ""
+    layer: Layer = Layer.LONG_TERM
+    kind: Kind = Kind.FACT
+    category: str = ""
+    speaker: str = ""
+    title: str = ""
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+    keywords: tuple[Keyword, ...] = ()
+    related_ids: tuple[str, ...] = ()
+    file_refs: tuple[FileRef, ...] = ()
+    importance: int = 3
+    tier: Tier = Tier.CONTEXTUAL
+    confidence: float = 1.0
+    status: Status = Status.ACTIVE
+    access_count: int = 0
+    access_time: datetime | None = None
+    event_time: datetime | None = None
+    expire_time: datetime | None = None
+    work_in_progress: bool = False
+    source: str = ""
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    supersedes_id: str = ""
+    superseded_by_id: str = ""
+    revision: int = 1
+
+
+def content_hash(content: str) -> str:
+    """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def fingerprint(memory: Memory) -> int:
+    """Return a positive 63-bit number that differs when the memory's indexed form may differ.
+
+    An index entry carries it; an entry whose number is not the store's is stale.
+    """
+    digest = hashlib.sha256(f"{memory.id}:{memory.revision}:{memory.content_hash}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

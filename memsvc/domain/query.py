@@ -1,0 +1,201 @@
+"""A search, as asked and as answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memsvc.domain.filters import Filter
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope, Visibility
+
+
+class Mode(StrEnum):
+    """Which retrievers a search asks."""
+
+    HYBRID = "HYBRID"
+    SEMANTIC = "SEMANTIC"
+    KEYWORD = "KEYWORD"
+
+
+class Retriever(StrEnum):
+    """One way of finding memories."""
+
+    DENSE = "DENSE"
+    BM25 = "BM25"
+    KEYWORD_TABLE = "KEYWORD_TABLE"
+
+
+class FusionMethod(StrEnum):
+    """How the lists of several retrievers become one."""
+
+    DEFAULT = "DEFAULT"
+    RECIPROCAL_RANK = "RECIPROCAL_RANK"
+    WEIGHTED = "WEIGHTED"
+
+
+class Normalization(StrEnum):
+    """What is done to a retriever's scores before they are weighted and summed."""
+
+    MIN_MAX = "MIN_MAX"
+    NONE = "NONE"
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How to fuse. Retrievers missing from *weights* have the method's default weight.
+
+    *single_retriever_factor* (0..1) multiplies the fused score of a memory that only one retriever found.
+    """
+
+    method: FusionMethod = FusionMethod.DEFAULT
+    weights: Mapping[Retriever, float] | None = None
+    rank_constant: int = 60
+    normalization: Normalization = Normalization.MIN_MAX
+    single_retriever_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """Time weighting (requirement R3) and layer boosts; factors of 1 change nothing."""
+
+    decay_factor: float = 0.95
+    long_term_boost: float = 1.0
+    core_boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which memories a read asks for, apart from its scope. *where* already holds the default conditions."""
+
+    where: Filter | None = None
+    visibility: Visibility = Visibility.PROJECT_AND_GLOBAL
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A search, checked and with its defaults filled in.
+
+    Attributes:
+        selection: What the caller's filter says, including the default status and expiry conditions.
+        offset: How many hits to leave out at the top (paging).
+        position: The outbox position that the indexes must have reached; 0 asks for nothing.
+        weighting: None means that time and layer play no part.
+    """
+
+    scope: Scope
+    text: str = ""
+    vector: Sequence[float] | None = None
+    keywords: tuple[str, ...] = ()
+    mode: Mode = Mode.HYBRID
+    fusion: Fusion = Fusion()
+    selection: Selection = Selection()
+    min_score: float = 0.0
+    limit: int = 10
+    offset: int = 0
+    weighting: Weighting | None = None
+    explain: bool = False
+    position: int = 0
+    snippet_chars: int = 240
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverScore:
+    """What one retriever said of a memory: rank from 1, its raw score, and its share in the fused score."""
+
+    retriever: Retriever
+    rank: int
+    raw_score: float
+    normalized_score: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a hit came by its score: the fused score, then every boost that was added or multiplied, in order."""
+
+    retrievers: tuple[RetrieverScore, ...]
+    fused_score: float
+    boosts: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One memory found, with its best chunk. Spans are code point offsets into the snippet, sorted, disjoint."""
+
+    memory: Memory
+    score: float
+    snippet: str
+    spans: tuple[tuple[int, int], ...]
+    start_line: int
+    end_line: int
+    chunk_ordinal: int
+    heading_path: tuple[str, ...]
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A retriever that did not answer; the others' hits are there all the same. *reason* names a reason of errors."""
+
+    retriever: Retriever
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReply:
+    """The hits, best first, equal scores by memory id."""
+
+    hits: tuple[SearchHit, ...]
+    degraded: tuple[Degraded, ...] = ()
+    timings: tuple[tuple[str, float], ...] = ()
+    total_candidates: int = 0
+    has_more: bool = False
+
+
+class OrderField(StrEnum):
+    """What a list may be ordered by."""
+
+    CREATE_TIME = "create_time"
+    UPDATE_TIME = "update_time"
+    ACCESS_TIME = "access_time"
+    EVENT_TIME = "event_time"
+    IMPORTANCE = "importance"
+    ACCESS_COUNT = "access_count"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order of a list; equal values, and absent ones (which come last), by row."""
+
+    field: OrderField = OrderField.CREATE_TIME
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PageCursor:
+    """The last memory of the page before: its value of the order's field (None: absent), and its row."""
+
+    value: int | None
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What ranking needs to know of a memory, and no more. Times are microseconds."""
+
+    row: int
+    memory_id: str
+    previous_row: int | None
+    project_id: str
+    session_id: str
+    speaker: str
+    layer: str
+    status: str
+    importance: int
+    access_count: int
+    create_time: int
+    event_time: int | None
+    chunk_count: int

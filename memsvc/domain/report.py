@@ -1,0 +1,155 @@
+"""What the service says of itself: counts, health, consistency and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class IndexKind(StrEnum):
+    """One of the two derived indexes."""
+
+    VECTORS = "VECTORS"
+    LEXICAL = "LEXICAL"
+
+
+class ReindexMode(StrEnum):
+    """Whether an index is built anew beside the live one, or only mended."""
+
+    REBUILD = "REBUILD"
+    REPAIR = "REPAIR"
+
+
+class ReindexPhase(StrEnum):
+    """What a reindex is at."""
+
+    READING = "READING"
+    BUILDING = "BUILDING"
+    CATCHING_UP = "CATCHING_UP"
+    SWITCHED = "SWITCHED"
+    REPAIRED = "REPAIRED"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:  # noqa: A001 - the word of the API
+    """Something an operator should know: a stable code, and a sentence that says what to do."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCounts:
+    """How many memories one reach holds, by the names of the enums; deleted ones only under *by_status*."""
+
+    total: int
+    by_layer: Mapping[str, int]
+    by_kind: Mapping[str, int]
+    by_tier: Mapping[str, int]
+    by_status: Mapping[str, int]
+    content_bytes: int
+    core_tokens: int
+    session_tokens: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The counts of one reach, and what lies in the indexes for it."""
+
+    counts: MemoryCounts
+    vector_count: int
+    lexical_count: int
+    storage_bytes: int
+    pending_changes: int
+    warnings: tuple[Warning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendHealth:
+    """One backend's answer to a ping."""
+
+    port: str
+    name: str
+    healthy: bool
+    message: str
+    ping_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """One index held against the store. The four differences are zero where nothing was compared."""
+
+    index: IndexKind
+    generation: int
+    position: int
+    expected: int
+    present: int
+    missing: int = 0
+    stale: int = 0
+    orphaned: int = 0
+    model: str = ""
+    dimension: int = 0
+    hnsw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlowOperation:
+    """One of the slowest operations since the start."""
+
+    operation: str
+    seconds: float
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Whether all is well, and if not, what is not."""
+
+    healthy: bool
+    backends: tuple[BackendHealth, ...]
+    indexes: tuple[IndexReport, ...]
+    head_position: int
+    applied_position: int
+    pending: int
+    slowest: tuple[SlowOperation, ...]
+    warnings: tuple[Warning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexProgress:
+    """One step of a reindex; *done* and *total* count memories of the phase."""
+
+    phase: ReindexPhase
+    index: IndexKind
+    done: int
+    total: int
+    generation: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """The durations of one thing, in seconds, over the most recent calls."""
+
+    count: int
+    errors: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPerformance:
+    """One operation at one layer, with its stages."""
+
+    operation: str
+    layer: str
+    durations: Percentiles
+    stages: tuple[tuple[str, Percentiles], ...] = ()

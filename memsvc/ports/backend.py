@@ -1,0 +1,46 @@
+"""How a backend plugs in: what an entry point resolves to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+T = TypeVar("T")
+
+
+class BackendSettings(BaseModel):
+    """Base of every backend's options: frozen, and a name that does not exist is refused by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContext:
+    """What the process gives to a backend beside its options.
+
+    Attributes:
+        directory: A folder of this backend's own in the data directory; the backend makes it when it needs it.
+        now: The clock, in UTC.
+    """
+
+    directory: Path
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec(Generic[T]):
+    """What an entry point resolves to.
+
+    Attributes:
+        settings: The model that the options of the backend are checked against, before anything is opened.
+        open: Opens the backend; leaving the context closes it and gives everything back.
+    """
+
+    settings: type[BackendSettings]
+    open: Callable[[Any, BackendContext], AbstractContextManager[T]]

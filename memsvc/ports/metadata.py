@@ -1,0 +1,276 @@
+"""The port to the metadata store: the only truth. Everything else can be rebuilt from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memsvc.domain.entries import Hit
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.memory import Memory
+from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.report import MemoryCounts
+from memsvc.domain.scope import Reach
+
+
+class UniquenessRaceError(Exception):
+    """A key or content became taken between the look and the write; the transaction is void: repeat it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A memory with all that is stored beside it.
+
+    Attributes:
+        memory: Its row is set by the store when it is new.
+        chunks: The pieces of the content; empty when there is just one (the content itself).
+        is_unique: Whether the content may be there only once for (owner, project, kind). A deleted or superseded
+            memory, a message, or one kept beside its duplicate is not.
+        given_vector: Little-endian float32 bytes of a given embedding, or empty.
+        given_model: The model whose space the given vector is in.
+    """
+
+    memory: Memory
+    chunks: tuple[Chunk, ...] = ()
+    is_unique: bool = True
+    given_vector: bytes = b""
+    given_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentName:
+    """What makes content the same: project, kind and hash, under one owner."""
+
+    project_id: str
+    kind: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """What is remembered of a request: a digest of what was asked, and the answer as JSON text."""
+
+    digest: str
+    answer: str
+
+
+class MemoryReads(Protocol):
+    """Reading memories. Everything is held to *reach*; what lies outside is as if it were not there."""
+
+    def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
+        """Return the memories with these ids, of any status, by id; those not there are left out."""
+        ...
+
+    def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
+        """Return the memory that bears *key* and is not deleted, the first project of the reach first."""
+        ...
+
+    def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
+        """Return the memories with these rows, by row."""
+        ...
+
+    def page(
+        self, *, reach: Reach, where: Filter | None, order: Order, after: PageCursor | None, limit: int
+    ) -> list[Memory]:
+        """Return at most *limit* memories in *order* that come after the cursor. Every filter field is allowed."""
+        ...
+
+    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+        """Return what ranking needs of these memories, in any order, those not there left out."""
+        ...
+
+    def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+        """Search the keyword table: at most *limit* hits, best first, equal scores by entry id.
+
+        The score is min(0.3 * sum of the matched keywords' weights + 0.2 * number of matched keywords, 1). The entry
+        is the memory's first chunk.
+        """
+        ...
+
+    def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
+        """Return the rows of all memories that match, ascending. Every filter field is allowed."""
+        ...
+
+    def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
+        """Return chunks by (row, ordinal); those of memories of one chunk are not stored and so left out."""
+        ...
+
+    def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
+        """Return a memory as it was at an earlier, or the current, revision."""
+        ...
+
+    def counts(self, *, reach: Reach) -> MemoryCounts:
+        """Count the memories of *reach*. Tokens are estimated."""
+        ...
+
+
+class IndexFeed(Protocol):
+    """What the indexer reads: documents of every owner, and the outbox."""
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """Return these memories for indexing, in any order; deleted and unknown ones are left out."""
+        ...
+
+    def scan(self, *, after_row: int, limit: int) -> list[Document]:
+        """Return the next *limit* memories for indexing by ascending row, deleted ones left out."""
+        ...
+
+    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+        """Return what the indexes should hold of the next *limit* memories by ascending row."""
+        ...
+
+    def indexable(self) -> int:
+        """Return how many memories the indexes should hold."""
+        ...
+
+    def pending(self, *, limit: int) -> list[Change]:
+        """Return the oldest changes that the indexes have not yet applied, ascending by position."""
+        ...
+
+    def since(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after *position*, applied or not, ascending."""
+        ...
+
+    def mark_applied(self, changes: Sequence[Change]) -> None:
+        """Note, durably, that the indexes hold these changes."""
+        ...
+
+    def head(self) -> int:
+        """Return the position of the newest change, 0 when there is none."""
+        ...
+
+    def applied(self) -> int:
+        """Return the position up to which every change is applied."""
+        ...
+
+    def pending_count(self) -> int:
+        """Return how many changes wait to be applied."""
+        ...
+
+    def trim(self, *, before: datetime) -> int:
+        """Remove applied changes older than *before*; return how many."""
+        ...
+
+
+class EmbeddingCache(Protocol):
+    """Embeddings by (model, digest of the text), so that no text is embedded twice (requirement M14)."""
+
+    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the stored vectors (little-endian float32) by digest; those not there are left out."""
+        ...
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Store vectors by digest; a digest that is there already stays as it is."""
+        ...
+
+    def count(self, model: str) -> int:
+        """Return how many vectors of *model* are stored."""
+        ...
+
+
+class Transaction(Protocol):
+    """One transaction of the store: all of it is committed, or none of it.
+
+    Every insert, update and delete also writes the revision and outbox rows of the change.
+    """
+
+    @property
+    def position(self) -> int:
+        """Return the outbox position of the last change made in this transaction, 0 when none was."""
+        ...
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """Open a part that can fail alone: leaving it by an exception takes back what it did, and no more."""
+        ...
+
+    def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
+        """Return the memories that are not deleted and bear one of the (project, key) pairs."""
+        ...
+
+    def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
+        """Return the memories that hold one of the contents uniquely."""
+        ...
+
+    def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
+        """Return a memory, of any status, so that no other transaction changes it before this one ends."""
+        ...
+
+    def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
+        """Return the row of the newest memory of a session that is not deleted, or None."""
+        ...
+
+    def insert(self, records: Sequence[Record]) -> list[Memory]:
+        """Insert new memories; return them with their rows, in order; rows ascend in that order.
+
+        Raises:
+            UniquenessRaceError: A key or a unique content is taken.
+        """
+        ...
+
+    def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
+        """Replace a memory by its next revision, keeping *before* as the earlier one.
+
+        Raises:
+            UniquenessRaceError: The new key or unique content is taken.
+        """
+        ...
+
+    def purge(self, memory: Memory) -> None:
+        """Remove a memory and all that is stored of it, its revisions too; the outbox says so."""
+        ...
+
+    def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
+        """Raise access counts by memory id and set access times; ids that are gone are passed over."""
+        ...
+
+    def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
+        """Return what is remembered of a request that is not yet forgotten."""
+        ...
+
+    def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
+        """Remember a request, or replace what is remembered of it."""
+        ...
+
+    def forget_requests(self, *, before: datetime) -> int:
+        """Forget requests remembered before that moment; return how many."""
+        ...
+
+
+class MetadataStore(Protocol):
+    """The store. Safe to call from several threads; every read sees all that was committed before it began."""
+
+    @property
+    def memories(self) -> MemoryReads:
+        """Read memories."""
+        ...
+
+    @property
+    def feed(self) -> IndexFeed:
+        """Read what is to be indexed."""
+        ...
+
+    @property
+    def embeddings(self) -> EmbeddingCache:
+        """Keep embeddings."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction; leaving it normally commits, durably (kill -9 after that loses nothing).
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached; nothing was changed.
+            BackendClosedError: The store was closed.
+        """
+        ...
+
+    def storage_bytes(self) -> int:
+        """Return the bytes that the store takes up."""
+        ...
+
+    def ping(self) -> None:
+        """Return when the store answers, or raise BackendUnavailableError."""
+        ...

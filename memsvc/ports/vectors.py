@@ -1,0 +1,67 @@
+"""The port to the nearest-neighbour index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import Attributes, Hit, View
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.embedder import Vector
+from memsvc.ports.index import DerivedIndex, Generation
+
+
+@dataclass(frozen=True, slots=True)
+class VectorEntry:
+    """One vector of a memory: unit length, already centred by the manifest's mean of its view."""
+
+    entry_id: int
+    view: View
+    vector: Vector
+    attributes: Attributes
+
+
+class VectorIndex(DerivedIndex[VectorEntry], Protocol):
+    """Nearest-neighbour search over memory vectors.
+
+    It holds a filter of every field of `memsvc.domain.entries.Attributes`, before the top *limit* is chosen.
+    """
+
+    @property
+    def manifest(self) -> VectorManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        ...
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> list[Hit]:
+        """Return at most *limit* entries of *view* within *reach*, best first, equal scores by entry id.
+
+        Scores are cosine similarities of the stored vectors with *vector*: -1 to 1, larger is closer. A generation
+        with a graph may miss a few of the nearest; one without misses none.
+
+        Raises:
+            DimensionMismatchError: The vector's length is not the index's.
+            DeadlineExceededError: The deadline passed first.
+            BackendUnavailableError: The index cannot be reached.
+            BackendClosedError: The index was closed.
+        """
+        ...
+
+    def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
+        """Start a generation with this manifest; its number must be larger than the live one's."""
+        ...
+
+    def switch(self, generation: Generation[VectorEntry]) -> None:
+        """Make a sealed generation the live one, for good, in one step, and remove the one before.
+
+        A search sees the old one or the new one, never both or neither.
+        """
+        ...
+
+    def ungraphed(self) -> int:
+        """Return how many entries of the live generation no graph covers; 0 when a graph would not help."""
+        ...
