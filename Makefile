@@ -1,0 +1,64 @@
+# Everything a developer or CI does, by name. Needs only Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo test check fresh bench lock clean
+
+help:  ## Say what can be done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(VENV)/.installed  ## Install memsvc into .venv
+
+install-dev: $(VENV)/.installed-dev  ## Install memsvc and what its tests and checks need
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memsvc needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+demo: install  ## Start a server, import a few hundred memories, search them in two languages
+	$(BIN)/memsvc demo
+
+test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
+
+check: install-dev  ## Format, lint, types, import rules, the API's rules, fresh generated code
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/buf lint proto
+	$(BIN)/buf format --diff --exit-code proto
+	$(BIN)/buf breaking proto --against proto/released.binpb
+	$(BIN)/python proto/generate.py --check
+
+fresh: install-dev  ## Make the generated code anew, and format
+	$(BIN)/buf format -w proto
+	$(BIN)/python proto/generate.py
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install-dev  ## Measure latency, throughput, import and retrieval quality (DATA=FILE of tests/bench/README.md)
+	$(BIN)/python -m tests.bench $(if $(DATA),--data $(DATA),)
+
+COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --no-emit-index-url --no-emit-find-links --group build
+
+lock:  ## Pin every dependency anew, with hashes (needs uv)
+	rm -f requirements.lock requirements-dev.lock
+	$(COMPILE) --extra wordllama --group test --group dev -o requirements-dev.lock
+	$(COMPILE) -c requirements-dev.lock -o requirements.lock
+
+clean:  ## Remove what was installed and made here
+	rm -rf $(VENV) dist build bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis

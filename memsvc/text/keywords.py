@@ -1,0 +1,49 @@
+"""The words a memory is about, with weights, for the keyword table."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from memsvc.text.scripts import HAN, MARKS, UNSPACED
+from memsvc.text.segmentation import normal_form, segmenter
+from memsvc.text.stemming import bounded, fold
+from memsvc.text.stop_words import STOP_WORDS
+
+HAN_MIN_CHARS = 2
+HAN_MAX_CHARS = 6
+WORD_MIN_LETTERS = 3
+
+_COUNT_WEIGHT = 0.1
+_LENGTH_WEIGHT = 0.2
+_FULL_LENGTH = 5
+_LETTERS = rf"[^\W\d_{UNSPACED}](?:[^\W\d_{UNSPACED}]|[{MARKS}]){{0,63}}"
+_RUN = re.compile(rf"([{HAN}]{{1,512}})|{_LETTERS}(?:['’]{_LETTERS}){{0,3}}")
+_POSSESSIVE = re.compile(r"['’]s\Z", re.IGNORECASE)
+
+
+def extract_keywords(text: str, limit: int = 10) -> list[tuple[str, float]]:
+    """Return at most *limit* keywords of *text* with weights in (0, 1], heaviest first, ties by first appearance.
+
+    Keywords are Chinese words of 2 to 6 characters, by real segmentation, and words of at least 3 letters in lower
+    case as written. Stop words are left out. Weight = min(0.1·count + 0.2·min(length / 5, 1), 1).
+    """
+    counts = Counter(word for word in _candidates(text) if word not in STOP_WORDS)
+    weighted = [(word, _weight(word, count)) for word, count in counts.items()]
+    return sorted(weighted, key=lambda keyword: -keyword[1])[: max(limit, 0)]
+
+
+def _candidates(text: str) -> Iterator[str]:
+    for run in _RUN.finditer(text):
+        if run[1]:
+            words = segmenter().cut(normal_form(run[1]))
+            yield from (word for word in words if HAN_MIN_CHARS <= len(word) <= HAN_MAX_CHARS)
+        else:
+            word = fold(_POSSESSIVE.sub("", run[0]).replace("’", "'"))
+            if len(word) >= WORD_MIN_LETTERS:
+                yield bounded(word)
+
+
+def _weight(word: str, count: int) -> float:
+    return min(_COUNT_WEIGHT * count + _LENGTH_WEIGHT * min(len(word) / _FULL_LENGTH, 1), 1.0)
