@@ -92,7 +92,7 @@ class Not:
 Filter: TypeAlias = AnyOf | Range | And | Or | Not
 
 
-def metadata_term(path: str, value: bool | float | str | None) -> str:
+def metadata_term(path: str, value: bool | float | str | None) -> str:  # noqa: FBT001 - a JSON scalar
     """Return the canonical string of one scalar at a dotted path: equal values, equal strings (1 equals 1.0)."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from memsvc.domain.scope import Scope
 
-Json: TypeAlias = "None | bool | float | int | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | float | int | str | list[Json] | dict[str, Json] | None"
 
 
 class Layer(StrEnum):

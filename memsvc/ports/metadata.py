@@ -206,6 +206,9 @@ class Transaction(Protocol):
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories; return them with their rows, in order; rows ascend in that order.
 
+        A record after another of the same owner, project and session (not empty) in *records* gets that one's row as
+        its previous_row, because nobody else knows it yet; the first of a session keeps what it came with.
+
         Raises:
             UniquenessRaceError: A key or a unique content is taken.
         """
@@ -214,8 +217,10 @@ class Transaction(Protocol):
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Replace a memory by its next revision, keeping *before* as the earlier one.
 
+        While the content stays the same, chunks and a given vector stay too when *after* brings none.
+
         Raises:
-            UniquenessRaceError: The new key or unique content is taken.
+            UniquenessRaceError: The new key or unique content is taken, or *before* is not the stored revision.
         """
         ...
 

@@ -15,8 +15,8 @@ NOW = datetime(2026, 2, 6, 9, 30, tzinfo=UTC)
 _numbers = count(1)
 
 
-def memory(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:  # noqa: ANN401 - any field of Memory
-    """Return a memory with a fresh id; *fields* are those of `Memory`, and user_id, project_id, session_id, agent_id."""
+def memory(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:
+    """Return a memory with a fresh id; *fields* are those of `Memory` and of its scope, by their names."""
     number = next(_numbers)
     scope = Scope(
         user_id=fields.pop("user_id", "ada"),
@@ -36,6 +36,6 @@ def memory(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:  # 
     return replace(plain, **fields)
 
 
-def attributes(row: int, **fields: Any) -> Attributes:  # noqa: ANN401 - any field of Memory
+def attributes(row: int, **fields: Any) -> Attributes:
     """Return the attributes of a memory with this row; *fields* as for `memory`."""
     return attributes_of(memory(row=row, **fields))

@@ -1,0 +1,1 @@
+"""The backends that ship with memsvc, found by entry point; memsvc never imports them by name."""

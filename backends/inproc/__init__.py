@@ -1,0 +1,8 @@
+"""Dict-based reference of every port: slow, plain, and the oracle that the other backends are held against."""
+
+from backends.inproc.embedder import EMBEDDER
+from backends.inproc.lexical import LEXICAL
+from backends.inproc.metadata import METADATA
+from backends.inproc.vectors import VECTORS
+
+__all__ = ["EMBEDDER", "LEXICAL", "METADATA", "VECTORS"]

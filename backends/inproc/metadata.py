@@ -1,0 +1,117 @@
+"""The metadata store in dicts: nothing outlives it. It says what the port means; others are compared with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
+from backends.inproc.metadata_state import State
+from backends.inproc.metadata_transaction import InprocTransaction
+from memsvc.domain.errors import BackendClosedError
+from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+
+NAME = "inproc metadata"
+
+
+class InprocMetadataStore:
+    """`memsvc.ports.metadata.MetadataStore`: a transaction works on a copy, which its commit puts in place."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """Start empty."""
+        self._now = now
+        self._lock = threading.Lock()
+        self._state: State | None = State()
+        self._memories = InprocMemoryReads(self._current)
+        self._feed = InprocIndexFeed(self._current, self._change)
+        self._embeddings = _InprocEmbeddingCache(self._current, self._change)
+
+    @property
+    def memories(self) -> MemoryReads:
+        """Read memories."""
+        return self._memories
+
+    @property
+    def feed(self) -> IndexFeed:
+        """Read what is to be indexed."""
+        return self._feed
+
+    @property
+    def embeddings(self) -> EmbeddingCache:
+        """Keep embeddings."""
+        return self._embeddings
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction; others wait until it ends."""
+        with self._lock:
+            transaction = InprocTransaction(self._current().copy(), self._now())
+            yield transaction
+            transaction.refuse_when_void()
+            self._state = transaction.state
+
+    def storage_bytes(self) -> int:
+        """Return the bytes in use."""
+        return sum(len(record.memory.content.encode()) for record in self._current().records.values())
+
+    def ping(self) -> None:
+        """Return when the store answers."""
+        self._current()
+
+    def close(self) -> None:
+        """Forget everything; every call from now on raises BackendClosedError."""
+        with self._lock:
+            self._state = None
+
+    def _current(self) -> State:
+        state = self._state
+        if state is None:
+            raise BackendClosedError(NAME)
+        return state
+
+    def _change(self, change: Callable[[State], int]) -> int:
+        with self._lock:
+            state = self._current().copy()
+            outcome = change(state)
+            self._state = state
+        return outcome
+
+
+class _InprocEmbeddingCache:
+    """`memsvc.ports.metadata.EmbeddingCache`."""
+
+    def __init__(self, state: Callable[[], State], change: Callable[[Callable[[State], int]], int]) -> None:
+        self._state = state
+        self._change = change
+
+    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        embeddings = self._state().embeddings
+        return {digest: embeddings[model, digest] for digest in digests if (model, digest) in embeddings}
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        def add(state: State) -> int:
+            for digest, vector in vectors.items():
+                state.embeddings.setdefault((model, digest), vector)
+            return len(vectors)
+
+        self._change(add)
+
+    def count(self, model: str) -> int:
+        return sum(name == model for name, _ in self._state().embeddings)
+
+
+@contextmanager
+def open_store(settings: BackendSettings, context: BackendContext) -> Iterator[MetadataStore]:  # noqa: ARG001
+    """Open an empty store; there is nothing to choose."""
+    store = InprocMetadataStore(context.now)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+METADATA: BackendSpec[MetadataStore] = BackendSpec(settings=BackendSettings, open=open_store)
+"""The entry point `inproc` of metadata stores."""

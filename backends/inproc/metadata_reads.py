@@ -1,0 +1,224 @@
+"""The reading half of the dict-based metadata store: memories, and what is to be indexed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from backends.inproc.metadata_state import State, is_live, is_match, is_within
+from memsvc.domain.clock import to_micros
+from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import Change, Chunk, Document, Expected
+from memsvc.domain.memory import Layer, Memory, fingerprint
+from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.report import MemoryCounts
+from memsvc.domain.scope import Reach
+
+_DIGITS = 9
+"""Scores are compared to this many digits: sums of fractions differ in the last bits with the order of adding."""
+
+
+class InprocMemoryReads:
+    """`memsvc.ports.metadata.MemoryReads`."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        """Read from the state that *state* returns."""
+        self._state = state
+
+    def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
+        """Return those that are there."""
+        return {memory.id: memory for memory in self._state().memories(reach) if memory.id in ids}
+
+    def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
+        """Return the bearer of the key, in the first project of the reach that has one."""
+        bearers = [memory for memory in self._state().memories(reach) if key and memory.key == key and is_live(memory)]
+        return min(bearers, key=lambda memory: reach.project_ids.index(memory.scope.project_id), default=None)
+
+    def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
+        """Return those that are there, by row."""
+        state = self._state()
+        found = {row: state.memory(row) for row in rows}
+        return {row: memory for row, memory in found.items() if memory is not None and is_within(reach, memory)}
+
+    def page(
+        self, *, reach: Reach, where: Filter | None, order: Order, after: PageCursor | None, limit: int
+    ) -> list[Memory]:
+        """Return one page of a list."""
+
+        def place(value: int | None, row: int) -> tuple[bool, int, int]:
+            sign = -1 if order.descending else 1
+            return value is None, 0 if value is None else sign * value, row
+
+        places = {
+            place(_order_value(memory, order), memory.row): memory
+            for memory in self._state().memories(reach)
+            if is_match(where, memory)
+        }
+        following = sorted(p for p in places if after is None or p > place(after.value, after.row))
+        return [places[p] for p in following[: max(0, limit)]]
+
+    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+        """Return what ranking needs."""
+        state = self._state()
+        return [
+            _candidate(memory, _chunk_count(state, memory.row)) for memory in self.by_rows(rows, reach=reach).values()
+        ]
+
+    def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+        """Search the keyword table."""
+        hits = []
+        for memory in self._state().memories(reach):
+            weights = {keyword.term: keyword.weight for keyword in memory.keywords}
+            matched = [weight for term, weight in weights.items() if term in terms]
+            if matched and is_live(memory) and is_match(where, memory):
+                score = min(0.3 * sum(matched) + 0.2 * len(matched), 1.0)
+                hits.append(Hit(entry_id(memory.row, View.CHUNK, 0), round(score, _DIGITS)))
+        return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[: max(0, limit)]
+
+    def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
+        """Return the rows that match, ascending."""
+        return [memory.row for memory in self._state().memories(reach) if is_match(where, memory)]
+
+    def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
+        """Return stored chunks."""
+        records = self._state().records
+        stored = {
+            (row, chunk.ordinal): chunk
+            for row in {row for row, _ in wanted} & records.keys()
+            if len(records[row].chunks) > 1
+            for chunk in records[row].chunks
+        }
+        return {name: stored[name] for name in wanted if name in stored}
+
+    def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
+        """Return one revision of a memory."""
+        state = self._state()
+        current = self.get([memory_id], reach=reach).get(memory_id)
+        if current is None or current.revision == revision:
+            return current
+        return state.revisions.get((current.row, revision))
+
+    def counts(self, *, reach: Reach) -> MemoryCounts:
+        """Count the memories of the reach."""
+        state = self._state()
+        every = list(state.memories(reach))
+        live = [memory for memory in every if is_live(memory)]
+        return MemoryCounts(
+            total=len(live),
+            by_layer=Counter(memory.layer.value for memory in live),
+            by_kind=Counter(memory.kind.value for memory in live),
+            by_tier=Counter(memory.tier.value for memory in live),
+            by_status=Counter(memory.status.value for memory in every),
+            content_bytes=sum(len(memory.content.encode()) for memory in live),
+            core_tokens=sum(_tokens(memory) for memory in live if memory.layer is Layer.CORE),
+            session_tokens=sum(_tokens(memory) for memory in live if memory.layer is Layer.SESSION),
+            chunks=sum(_chunk_count(state, memory.row) for memory in live),
+        )
+
+
+class InprocIndexFeed:
+    """`memsvc.ports.metadata.IndexFeed`."""
+
+    def __init__(self, state: Callable[[], State], change: Callable[[Callable[[State], int]], int]) -> None:
+        """Read what *state* returns, and change it by *change*."""
+        self._state = state
+        self._change = change
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """Return memories for indexing."""
+        state = self._state()
+        wanted = set(rows)
+        return [state.document(record) for record in state.live() if record.memory.row in wanted]
+
+    def scan(self, *, after_row: int, limit: int) -> list[Document]:
+        """Return the next memories for indexing."""
+        state = self._state()
+        following = [record for record in state.live() if record.memory.row > after_row]
+        return [state.document(record) for record in following[: max(0, limit)]]
+
+    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+        """Return what the indexes should hold."""
+        state = self._state()
+        following = [record.memory for record in state.live() if record.memory.row > after_row]
+        return [Expected(m.row, fingerprint(m), _chunk_count(state, m.row)) for m in following[: max(0, limit)]]
+
+    def indexable(self) -> int:
+        """Count the memories that are not deleted."""
+        return len(self._state().live())
+
+    def pending(self, *, limit: int) -> list[Change]:
+        """Return the oldest changes that are not applied."""
+        state = self._state()
+        return [state.outbox[position] for position in sorted(state.pending)[: max(0, limit)]]
+
+    def since(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after a position."""
+        outbox = self._state().outbox
+        return [outbox[later] for later in sorted(outbox) if later > position][: max(0, limit)]
+
+    def mark_applied(self, changes: Sequence[Change]) -> None:
+        """Note that changes are applied."""
+
+        def mark(state: State) -> int:
+            state.pending -= {change.position for change in changes}
+            return len(changes)
+
+        self._change(mark)
+
+    def head(self) -> int:
+        """Return the newest position."""
+        return self._state().last_position
+
+    def applied(self) -> int:
+        """Return the position below the oldest change that is not applied."""
+        state = self._state()
+        return min(state.pending) - 1 if state.pending else state.last_position
+
+    def pending_count(self) -> int:
+        """Count the changes that are not applied."""
+        return len(self._state().pending)
+
+    def trim(self, *, before: datetime) -> int:
+        """Remove old changes that are applied."""
+        bound = to_micros(before)
+
+        def remove(state: State) -> int:
+            old = [p for p, change in state.outbox.items() if p not in state.pending and change.time < bound]
+            for position in old:
+                del state.outbox[position]
+            return len(old)
+
+        return self._change(remove)
+
+
+def _order_value(memory: Memory, order: Order) -> int | None:
+    value = getattr(memory, order.field.value)
+    return to_micros(value) if isinstance(value, datetime) else value
+
+
+def _chunk_count(state: State, row: int) -> int:
+    return max(1, len(state.records[row].chunks))
+
+
+def _tokens(memory: Memory) -> int:
+    return -(-len(memory.content.encode()) // 4)
+
+
+def _candidate(memory: Memory, chunk_count: int) -> Candidate:
+    return Candidate(
+        row=memory.row,
+        memory_id=memory.id,
+        previous_row=memory.previous_row,
+        project_id=memory.scope.project_id,
+        session_id=memory.scope.session_id,
+        speaker=memory.speaker,
+        layer=memory.layer.value,
+        status=memory.status.value,
+        importance=memory.importance,
+        access_count=memory.access_count,
+        create_time=to_micros(memory.create_time),
+        event_time=None if memory.event_time is None else to_micros(memory.event_time),
+        chunk_count=chunk_count,
+    )

@@ -1,0 +1,93 @@
+"""What the dict-based metadata store holds: one value, copied by every transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from backends.inproc.filters import matches
+from memsvc.domain.clock import to_micros
+from memsvc.domain.entries import attributes_of
+from memsvc.domain.filters import Field, Filter
+from memsvc.domain.indexing import Change, Chunk, Document
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.ports.metadata import Record, RequestRecord
+
+
+@dataclass(slots=True)
+class State:
+    """All that is stored. Values are never changed in place, so that a copy of the dicts is a copy of the state."""
+
+    records: dict[int, Record] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    revisions: dict[tuple[int, int], Memory] = field(default_factory=dict)
+    outbox: dict[int, Change] = field(default_factory=dict)
+    pending: set[int] = field(default_factory=set)
+    requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
+    embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    last_row: int = 0
+    last_position: int = 0
+
+    def copy(self) -> State:
+        """Return a state that can be changed without this one."""
+        return replace(
+            self,
+            records=dict(self.records),
+            rows=dict(self.rows),
+            revisions=dict(self.revisions),
+            outbox=dict(self.outbox),
+            pending=set(self.pending),
+            requests=dict(self.requests),
+            embeddings=dict(self.embeddings),
+        )
+
+    def memory(self, row: int) -> Memory | None:
+        """Return the memory with this row."""
+        record = self.records.get(row)
+        return None if record is None else record.memory
+
+    def memories(self, reach: Reach) -> Iterator[Memory]:
+        """Return the memories of *reach*, of any status, by row."""
+        for row in sorted(self.records):
+            memory = self.records[row].memory
+            if is_within(reach, memory):
+                yield memory
+
+    def live(self) -> list[Record]:
+        """Return the records of all owners that are not deleted, by row."""
+        return [self.records[row] for row in sorted(self.records) if is_live(self.records[row].memory)]
+
+    def document(self, record: Record) -> Document:
+        """Return a record for indexing."""
+        memory = record.memory
+        before = None if memory.previous_row is None else self.memory(memory.previous_row)
+        return Document(
+            memory=memory,
+            chunks=record.chunks or (_sole_chunk(memory),),
+            previous=before if before is not None and is_live(before) else None,
+            given_vector=record.given_vector,
+            given_model=record.given_model,
+        )
+
+
+def is_live(memory: Memory) -> bool:
+    """Return whether a memory is not deleted."""
+    return memory.status is not Status.DELETED
+
+
+def is_within(reach: Reach, memory: Memory) -> bool:
+    """Return whether a memory lies in *reach*."""
+    return memory.scope.owner == reach.owner and memory.scope.project_id in reach.project_ids
+
+
+def is_match(where: Filter | None, memory: Memory) -> bool:
+    """Return whether a memory matches, in the fields too that only a store knows."""
+    accessed = () if memory.access_time is None else (to_micros(memory.access_time),)
+    beyond = {Field.ID: (memory.id,), Field.KEY: (memory.key,), Field.ACCESS_TIME: accessed}
+    return matches(where, attributes_of(memory), beyond)
+
+
+def _sole_chunk(memory: Memory) -> Chunk:
+    lines = memory.content.count("\n") + 1
+    return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=lines)

@@ -1,0 +1,176 @@
+"""One transaction of the dict-based metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+
+from backends.inproc.metadata_state import State, is_live, is_within
+from memsvc.domain.clock import to_micros
+from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach
+from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+
+
+class InprocTransaction:
+    """`memsvc.ports.metadata.Transaction`, on a state of its own."""
+
+    def __init__(self, state: State, now: datetime) -> None:
+        """Work on *state*, a copy."""
+        self.state = state
+        self._time = to_micros(now)
+        self._position = 0
+        self._is_void = False
+
+    @property
+    def position(self) -> int:
+        """Return the position of the last change made here."""
+        return self._position
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Open a part that can fail alone."""
+        state, position = self.state.copy(), self._position
+        try:
+            yield
+            self.refuse_when_void()
+        except BaseException:
+            self.state, self._position, self._is_void = state, position, False
+            raise
+
+    def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
+        """Return the bearers of keys."""
+        wanted = set(names)
+        bearers = (record.memory for record in self.state.live() if record.memory.key)
+        found = {(memory.scope.project_id, memory.key): memory for memory in bearers if memory.scope.owner == owner}
+        return {name: memory for name, memory in found.items() if name in wanted}
+
+    def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
+        """Return the unique holders of contents."""
+        wanted = set(names)
+        unique = (record.memory for record in self.state.live() if record.is_unique)
+        found = {_content_name(memory): memory for memory in unique if memory.scope.owner == owner}
+        return {name: memory for name, memory in found.items() if name in wanted}
+
+    def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
+        """Return those that are there."""
+        memory = self.state.memory(self.state.rows.get(memory_id, 0))
+        return memory if memory is not None and is_within(reach, memory) else None
+
+    def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
+        """Return the newest row of a session."""
+        place = (owner, project_id, session_id)
+        memories = (record.memory for record in self.state.live())
+        rows = [m.row for m in memories if (m.scope.owner, m.scope.project_id, m.scope.session_id) == place]
+        return max(rows, default=None) if session_id else None
+
+    def insert(self, records: Sequence[Record]) -> list[Memory]:
+        """Insert new memories."""
+        return [self._insert(record) for record in records]
+
+    def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
+        """Write the next revision of a memory."""
+        stored = self.state.records.get(before.row)
+        if stored is None or stored.memory.revision != before.revision:
+            self._race()
+        else:
+            self.state.revisions[before.row, before.revision] = before
+            self._put(_next_record(stored, before, after), action)
+
+    def purge(self, memory: Memory) -> None:
+        """Remove a memory without a trace but in the outbox."""
+        stored = self.state.records.pop(memory.row, None)
+        if stored is None:
+            return
+        del self.state.rows[stored.memory.id]
+        self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
+        self._log(stored.memory, ChangeAction.PURGED)
+
+    def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
+        """Raise access counts."""
+        for memory_id, (number, moment) in accesses.items():
+            row = self.state.rows.get(memory_id)
+            if row is not None:
+                record = self.state.records[row]
+                count = record.memory.access_count + number
+                memory = replace(record.memory, access_count=count, access_time=moment)
+                self.state.records[row] = replace(record, memory=memory)
+
+    def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
+        """Return what is remembered of a request."""
+        found = self.state.requests.get((owner, method, request_id))
+        return None if found is None else found[0]
+
+    def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
+        """Remember a request."""
+        self.state.requests[owner, method, request_id] = (record, self._time)
+
+    def forget_requests(self, *, before: datetime) -> int:
+        """Forget old requests."""
+        bound = to_micros(before)
+        kept = {name: value for name, value in self.state.requests.items() if value[1] >= bound}
+        forgotten = len(self.state.requests) - len(kept)
+        self.state.requests = kept
+        return forgotten
+
+    def refuse_when_void(self) -> None:
+        """Raise when a race was lost and passed over: a part of what was written is missing."""
+        if self._is_void:
+            self._race()
+
+    def _insert(self, record: Record) -> Memory:
+        self.state.last_row += 1
+        memory = replace(record.memory, row=self.state.last_row)
+        if memory.id in self.state.rows:
+            self._race()
+        self.state.rows[memory.id] = memory.row
+        self._put(replace(record, memory=memory), ChangeAction.CREATED)
+        return memory
+
+    def _put(self, record: Record, action: ChangeAction) -> None:
+        others = (other for row, other in self.state.records.items() if row != record.memory.row)
+        if not _names(record).isdisjoint(name for other in others for name in _names(other)):
+            self._race()
+        self.state.records[record.memory.row] = record
+        self._log(record.memory, action)
+
+    def _race(self) -> None:
+        self._is_void = True
+        message = "A key or content was taken by somebody else; repeat the transaction."
+        raise UniquenessRaceError(message)
+
+    def _log(self, memory: Memory, action: ChangeAction) -> None:
+        self.state.last_position += 1
+        position = self._position = self.state.last_position
+        change = Change(position, memory.row, memory.id, action, memory.revision, self._time)
+        self.state.outbox[position] = change
+        self.state.pending.add(position)
+
+
+def _next_record(stored: Record, before: Memory, after: Record) -> Record:
+    record = replace(after, memory=replace(after.memory, row=before.row))
+    if before.content_hash != after.memory.content_hash:
+        return record
+    if not record.chunks:
+        record = replace(record, chunks=stored.chunks)
+    if not record.given_vector:
+        record = replace(record, given_vector=stored.given_vector, given_model=stored.given_model)
+    return record
+
+
+def _content_name(memory: Memory) -> ContentName:
+    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
+
+
+def _names(record: Record) -> set[tuple[str, str] | tuple[str, str, str] | tuple[str, ContentName]]:
+    """Return what no other record may have."""
+    memory, owner = record.memory, record.memory.scope.owner
+    names: set[tuple[str, str] | tuple[str, str, str] | tuple[str, ContentName]] = set()
+    if is_live(memory) and memory.key:
+        names.add((owner, memory.scope.project_id, memory.key))
+    if is_live(memory) and record.is_unique:
+        names.add((owner, _content_name(memory)))
+    return names

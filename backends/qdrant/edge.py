@@ -1,0 +1,223 @@
+"""The embedded vector index: Qdrant Edge in a child process, exact unless a generation has a graph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from backends.qdrant.builder import EdgeGeneration, writes
+from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, ShardClosedError, translate
+from backends.qdrant.filters import GRAPHED, filter_of
+from backends.qdrant.manifest import (
+    ManifestError,
+    disk_bytes,
+    generation_name,
+    read_manifest,
+    remove_leftovers,
+    remove_manifest,
+    write_manifest,
+)
+from backends.qdrant.points import FINGERPRINT, Changes, require_dimension, slices_of, vector_bytes
+from backends.qdrant.settings import QdrantEdgeSettings
+from backends.qdrant.supervisor import Supervisor
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import Hit, View
+from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.embedder import Vector
+from memsvc.ports.index import Generation, Listed
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+
+_log = logging.getLogger(__name__)
+_PAGE = 250
+"""Points of one page of the inventory: 2 ms, for which searches wait."""
+_NO_HURRY = Deadline()
+
+
+class QdrantEdgeIndex:
+    """A VectorIndex over a directory of generations; every request names the one it means.
+
+    The child knows no live generation, so a switch is one assignment here. A search that comes too late for the
+    generation it names is told so, and repeated.
+    """
+
+    def __init__(self, settings: QdrantEdgeSettings, context: BackendContext) -> None:
+        self._settings = settings
+        self._directory = context.directory
+        self._supervisor = Supervisor(settings)
+        self._unfinished: list[EdgeGeneration] = []
+        self._is_closed = False
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._live = self._open_live()
+        remove_leftovers(self._directory, self._live)
+
+    @property
+    def manifest(self) -> VectorManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+        return self._live
+
+    @property
+    def child_pid(self) -> int | None:
+        """Return the process id of the child, for diagnosis."""
+        return self._supervisor.pid
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given, in slices between searches."""
+        live = self.manifest
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        slices = slices_of(changes, dimension=live.dimension, size=self._settings.slice_points)
+        with translate():
+            for message_, blob in writes(generation_name(live.generation), slices):
+                self._supervisor.call(message_, blob)
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> list[Hit]:
+        """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
+        live = self.manifest
+        if deadline.passed():
+            raise DeadlineExceededError(NAME)
+        if live is None:
+            return []
+        require_dimension(vector, live.dimension)
+        if limit <= 0:
+            return []
+        request = filter_of(reach, view, where), limit, self._settings.graph_search_width
+        with translate():
+            ids, scores = self._search(live, request, vector_bytes([vector]), deadline)
+        return [Hit(entry, score) for entry, score in zip(ids, scores, strict=True)]
+
+    def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
+        """Start a generation in a builder process."""
+        live = self.manifest
+        if live is not None and manifest.generation <= live.generation:
+            message = f"The generation {manifest.generation} is not newer than {live.generation}."
+            raise ValueError(message)
+        generation = EdgeGeneration(manifest, self._directory, self._supervisor, self._settings)
+        self._unfinished.append(generation)
+        return generation
+
+    def switch(self, generation: Generation[VectorEntry]) -> None:
+        """Make a sealed generation the live one, and remove the one before."""
+        before = self.manifest
+        if not isinstance(generation, EdgeGeneration):
+            message = "The generation is another index's."
+            raise TypeError(message)
+        generation.require_sealed()
+        write_manifest(self._directory, generation.manifest)
+        self._live = generation.manifest
+        generation.went_live()
+        self._unfinished.remove(generation)
+        if before is not None:
+            with translate():
+                self._supervisor.close_shard(generation_name(before.generation))
+            remove_leftovers(self._directory, generation.manifest)
+
+    def inventory(self) -> Iterator[Listed]:
+        """List the entries of the generation that is live when the first one is taken."""
+        live = self.manifest
+        start: int | None = None if live is None else 0
+        while start is not None and live is not None:
+            request = "page", generation_name(live.generation), start, _PAGE, FINGERPRINT
+            with translate():
+                ids, fingerprints, start = self._call(*request)
+            yield from map(Listed, ids, fingerprints)
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        return self._count(None if reach is None else filter_of(reach))
+
+    def ungraphed(self) -> int:
+        """Return how many entries no graph covers, or 0 when they are too few for a graph to be worth it."""
+        live = self.manifest
+        count = self.count()
+        if live is not None and live.hnsw:
+            return count - self._count({"must": [GRAPHED]})
+        return count if count >= self._settings.graph_threshold else 0
+
+    def storage_bytes(self) -> int:
+        """Return the bytes on disk of all generations."""
+        self._require_open()
+        return disk_bytes(self._directory)
+
+    def ping(self) -> None:
+        """Return when the child answers, or raise BackendUnavailableError."""
+        self._require_open()
+        with translate():
+            try:
+                self._supervisor.call(("ping",), deadline=Deadline.after(self._settings.ping_seconds))
+            except DeadlineExceededError as error:
+                raise ChildDiedError from error
+
+    def close(self) -> None:
+        """End the builders and the child. Harmless when it is done."""
+        self._is_closed = True
+        for generation in self._unfinished:
+            generation.abandon()
+        self._supervisor.close()
+
+    def _search(
+        self, live: VectorManifest | None, request: tuple[Any, int, int], blob: bytes, deadline: Deadline
+    ) -> tuple[list[int], list[float]]:
+        where, limit, width = request
+        while live is not None:
+            name = generation_name(live.generation)
+            message = "search", name, where, limit, width if live.hnsw else None
+            try:
+                ids, scores = self._supervisor.call(message, blob, deadline=deadline)
+            except ShardClosedError:
+                if self._live == live:
+                    raise
+                live = self._live
+                continue
+            return ids, scores
+        return [], []
+
+    def _count(self, where: dict[str, Any] | None) -> int:
+        live = self.manifest
+        if live is None:
+            return 0
+        with translate():
+            return int(self._call("count", generation_name(live.generation), where))
+
+    def _call(self, *message: Any) -> Any:
+        return self._supervisor.call(message)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+
+    def _open_live(self) -> VectorManifest | None:
+        """Open the live generation; what cannot be read is given up, since it can be built again."""
+        try:
+            live = read_manifest(self._directory)
+            if live is not None:
+                name = generation_name(live.generation)
+                self._supervisor.open(name, self._directory / name, live.dimension)
+        except (ManifestError, EdgeFaultError, ChildDiedError) as error:
+            _log.warning("vector index given up, it has to be built again: %s", error)
+            remove_manifest(self._directory)
+            return None
+        return live
+
+
+@contextmanager
+def _open(settings: QdrantEdgeSettings, context: BackendContext) -> Iterator[VectorIndex]:
+    index = QdrantEdgeIndex(settings, context)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+EDGE: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantEdgeSettings, open=_open)
+"""Qdrant Edge, as the entry point names it."""

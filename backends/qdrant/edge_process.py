@@ -1,0 +1,169 @@
+"""The child process that holds the shards: `python -m backends.qdrant.edge_process LIFELINE NICENESS CONNECTION...`.
+
+The engine's binding holds the interpreter lock in every call, so it runs here, where nothing else has to. One
+thread, one loop: all searches that wait are answered before one slice of a change is made, so neither starves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from backends.qdrant.frames import Connection, Message
+from backends.qdrant.shard import Shard
+
+ANSWER, FAULT, NO_SHARD = "answer", "fault", "no shard"
+"""The first word of a reply: the value, or the engine's text, or the name of a shard that is not open."""
+_SLOW = frozenset({"write", "flush", "finish", "create", "open", "close"})
+"""Operations that wait while searches are waiting."""
+
+
+class ShardNotOpenError(LookupError):
+    """No shard of this name is open."""
+
+
+class EdgeProcess:
+    """The shards by name, and what can be done with them."""
+
+    def __init__(self) -> None:
+        self._shards: dict[str, Shard] = {}
+        self.operations: dict[str, Callable[..., Any]] = {
+            "ping": lambda _blob: None,
+            "create": self._create,
+            "open": self._open,
+            "close": self._close,
+            "write": self._write,
+            "search": self._search,
+            "count": lambda _blob, name, where: self._shard(name).count(where),
+            "page": lambda _blob, name, *rest: self._shard(name).page(*rest),
+            "finish": lambda _blob, name: self._shard(name).finish(),
+            "flush": lambda _blob, name: self._shard(name).flush(),
+        }
+
+    def most_unflushed(self) -> tuple[int, str]:
+        """Return the number of points that only the log holds, and the shard that has most of them."""
+        return max(((shard.unflushed, name) for name, shard in self._shards.items()), default=(0, ""))
+
+    def answer(self, message: Message, blob: bytes) -> Message:
+        """Return the reply to a request."""
+        operation, *rest = message
+        try:
+            return ANSWER, self.operations[operation](blob, *rest)
+        except ShardNotOpenError:
+            return NO_SHARD, rest[0]
+        except Exception as error:  # noqa: BLE001 - the engine raises bare Exception, for whatever it refuses
+            return FAULT, f"{operation}: {error}"
+
+    def flush(self, name: str) -> None:
+        """Write out what only the log of a shard holds."""
+        self._shards[name].flush()
+
+    def _shard(self, name: str) -> Shard:
+        shard = self._shards.get(name)
+        if shard is None:
+            raise ShardNotOpenError
+        return shard
+
+    def _create(self, _blob: bytes, name: str, path: str, dimension: int, graph: tuple[int, int] | None) -> None:
+        self._shards[name] = Shard.create(path, dimension, graph)
+
+    def _open(self, _blob: bytes, name: str, path: str, dimension: int) -> None:
+        if name not in self._shards:
+            self._shards[name] = Shard.load(path, dimension)
+
+    def _close(self, _blob: bytes, name: str) -> None:
+        shard = self._shards.pop(name, None)
+        if shard is not None:
+            shard.close()
+
+    def _write(self, blob: bytes, name: str, ids: Any, payloads: Any, memories: Any) -> None:
+        self._shard(name).write(ids, payloads, memories, blob)
+
+    def _search(self, blob: bytes, name: str, where: Any, limit: int, width: int | None) -> Any:
+        return self._shard(name).search(blob, where, limit, width)
+
+
+class Loop:
+    """Reads requests from all connections and answers them, searches first."""
+
+    def __init__(self, connections: list[Connection], flush_idle_seconds: float, flush_points: int) -> None:
+        self._process = EdgeProcess()
+        self._connections = {connection.fileno(): connection for connection in connections}
+        self._poll = select.poll()
+        for descriptor in self._connections:
+            self._poll.register(descriptor, select.POLLIN)
+        self._slow: deque[tuple[Connection, Message, bytes]] = deque()
+        self._idle_milliseconds = flush_idle_seconds * 1000
+        self._flush_points = flush_points
+
+    def run(self) -> None:
+        """Work until every connection is closed by the other side."""
+        while self._connections:
+            ready = self._poll.poll(self._patience())
+            for descriptor, _ in ready:
+                self._read(self._connections[descriptor])
+            if self._slow:
+                self._reply(*self._slow.popleft())
+            unflushed, name = self._process.most_unflushed()
+            if unflushed >= (self._flush_points if ready or self._slow else 1):
+                self._process.flush(name)
+
+    def _patience(self) -> float | None:
+        if self._slow:
+            return 0
+        return self._idle_milliseconds if self._process.most_unflushed()[0] else None
+
+    def _read(self, connection: Connection) -> None:
+        try:
+            message, blob = connection.receive()
+        except OSError:
+            self._drop(connection)
+            return
+        if message[0] in _SLOW:
+            self._slow.append((connection, message, blob))
+        else:
+            self._reply(connection, message, blob)
+
+    def _reply(self, connection: Connection, message: Message, blob: bytes) -> None:
+        reply = self._process.answer(message, blob)
+        try:
+            connection.send(reply)
+        except OSError:
+            self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        if self._connections.pop(connection.fileno(), None) is not None:
+            self._poll.unregister(connection.fileno())
+            connection.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Run the process until its parent closes the connections, or is gone."""
+    lifeline, niceness, idle, points, *descriptors = arguments
+    _die_with(int(lifeline))
+    # The parent says when to stop; a signal to the whole group must not be quicker than the parent's own goodbye.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(int(niceness))
+    connections = [Connection(socket.socket(fileno=int(descriptor))) for descriptor in descriptors]
+    Loop(connections, float(idle), int(points)).run()
+
+
+def _die_with(lifeline: int) -> None:
+    """Have the kernel end this process when the parent ends, even in the middle of a long call into the engine.
+
+    Nothing is ever written to the lifeline, so the only event is its end, and SIGIO kills unless it is handled.
+    """
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

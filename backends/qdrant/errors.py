@@ -1,0 +1,32 @@
+"""What can go wrong between the adapter and its child process; nothing of this crosses the port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memsvc.domain.errors import BackendUnavailableError
+
+NAME = "qdrant-edge"
+"""What the backend is called in errors."""
+
+
+class ChildDiedError(Exception):
+    """The child process ended, or closed a connection, before it answered."""
+
+
+class EdgeFaultError(Exception):
+    """The engine refused an operation; the text is its own."""
+
+
+class ShardClosedError(Exception):
+    """The child has no shard of this name open."""
+
+
+@contextmanager
+def translate() -> Iterator[None]:
+    """Raise BackendUnavailableError for a child that is gone or an engine that refuses."""
+    try:
+        yield
+    except (ChildDiedError, EdgeFaultError, ShardClosedError) as error:
+        raise BackendUnavailableError(NAME) from error

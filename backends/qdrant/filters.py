@@ -1,0 +1,108 @@
+"""From the filter tree to Qdrant's filters, in Qdrant's own JSON form, which the engine and the server share.
+
+All strings of an entry that are tested for equality lie in one payload field, `TERMS`, as tokens "field=value" in one
+string, under a full-text index that does nothing but split at white space. Against a keyword index for each field, a
+point takes 70 instead of 190 µs to write (the engine's binding needs 4 µs to take a string from Python, and more for one
+in a list), and a third of the memory.
+
+An empty list is a trap: Qdrant reads "should": [] as no condition at all, so nothing is written as `NOTHING`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from memsvc.domain.entries import View
+from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.scope import Reach
+
+Condition: TypeAlias = dict[str, object]
+"""One condition, or a whole filter, as Qdrant's JSON has it."""
+
+OWNER = "owner"
+TERMS = "terms"
+NOTHING: Condition = {"has_id": []}
+"""The condition that no point meets."""
+
+GRAPHED_TERM = "graphed=1"
+"""The term of a point that was there when its generation's graph was built."""
+GRAPHED: Condition = {"key": TERMS, "match": {"text_any": GRAPHED_TERM}}
+
+_SPLITTING = re.compile(r"[\s%]")
+"""What may not be in a token: white space, of which Python knows more than the engine, and the escape itself."""
+_MANY_VALUES = 64
+"""From here on, reading the number from the payload is quicker than trying one range for each value."""
+
+
+def term(field: str, value: str) -> str:
+    """Return the token that stands for a string field's value; different values give different tokens."""
+    if _SPLITTING.search(value):
+        value = _SPLITTING.sub(_escape, value)
+    return f"{field}={value}"
+
+
+def filter_of(reach: Reach, view: View | None = None, where: Filter | None = None) -> Condition:
+    """Return the filter of the entries in *reach*, of *view* if given, for which *where* holds."""
+    must: list[Condition] = [
+        {"key": OWNER, "match": {"value": str(reach.owner)}},
+        _terms([term("project_id", project) for project in reach.project_ids]),
+    ]
+    if view is not None:
+        must.append(_terms([term("view", str(int(view)))]))
+    if where is not None:
+        must.append(condition_of(where))
+    return {"must": must}
+
+
+def condition_of(where: Filter) -> Condition:
+    """Return the condition that is met by exactly the entries for which *where* holds."""
+    if isinstance(where, AnyOf):
+        return _number_any(where) if where.field in NUMBERS else _string_any(where)
+    if isinstance(where, Range):
+        return _range(where)
+    if isinstance(where, And):
+        return {"must": [condition_of(child) for child in where.children]}
+    if isinstance(where, Or):
+        return {"should": [condition_of(child) for child in where.children]} if where.children else NOTHING
+    return {"must_not": [condition_of(where.child)]}
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"%{ord(found[0]):x};"
+
+
+def _terms(terms: Sequence[str]) -> Condition:
+    return {"key": TERMS, "match": {"text_any": " ".join(terms)}} if terms else NOTHING
+
+
+def _string_any(where: AnyOf) -> Condition:
+    return _terms([term(where.field.value, value) for value in where.values if isinstance(value, str)])
+
+
+def _number_any(where: AnyOf) -> Condition:
+    values = [value for value in where.values if isinstance(value, int | float)]
+    if not values:
+        return NOTHING
+    if len(values) >= _MANY_VALUES and where.field is not Field.CONFIDENCE:
+        return {"key": where.field.value, "match": {"any": [int(value) for value in values]}}
+    return {"should": [_range(Range(where.field, at_least=value, at_most=value)) for value in values]}
+
+
+def _range(where: Range) -> Condition:
+    """Round the bounds to whole numbers for whole numbers, since Qdrant's integer index cuts fractions off."""
+    bounds = {"gt": where.above, "gte": where.at_least, "lt": where.below, "lte": where.at_most}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    if any(math.isnan(bound) for bound in given.values()):
+        return NOTHING
+    if where.field is not Field.CONFIDENCE:
+        given = {name: _whole(name, bound) for name, bound in given.items()}
+    return {"key": where.field.value, "range": {name: float(bound) for name, bound in given.items()}}
+
+
+def _whole(name: str, bound: float) -> float:
+    if math.isinf(bound):
+        return bound
+    return math.floor(bound) if name in {"gt", "lte"} else math.ceil(bound)

@@ -1,0 +1,111 @@
+"""What a directory of generations says of itself: which one is live, and what that is made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from memsvc.domain.entries import View
+from memsvc.domain.indexing import VectorManifest
+
+_FILE = "manifest.json"
+_FORMAT = 1
+
+
+class ManifestError(Exception):
+    """The manifest cannot be read."""
+
+
+def generation_name(number: int) -> str:
+    """Return the name of a generation, and of its folder."""
+    return f"gen-{number:06d}"
+
+
+def write_manifest(directory: Path, manifest: VectorManifest) -> None:
+    """Make *manifest* the live one in one step that survives a power cut."""
+    content = {
+        "format": _FORMAT,
+        "generation": manifest.generation,
+        "model": manifest.model,
+        "dimension": manifest.dimension,
+        "position": manifest.position,
+        "views": [view.name for view in manifest.views],
+        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
+        "mean_samples": manifest.mean_samples,
+        "hnsw": manifest.hnsw,
+    }
+    beside = directory / f"{_FILE}.new"
+    with beside.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(directory / _FILE)
+    _sync(directory)
+
+
+def read_manifest(directory: Path) -> VectorManifest | None:
+    """Return the manifest of the live generation, or None when there is none.
+
+    Raises:
+        ManifestError: The file is not what `write_manifest` writes.
+    """
+    path = directory / _FILE
+    if not path.exists():
+        return None
+    try:
+        return _manifest_from(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"The manifest {path.name!r} cannot be read."
+        raise ManifestError(message) from error
+
+
+def remove_manifest(directory: Path) -> None:
+    """Leave no live generation."""
+    (directory / _FILE).unlink(missing_ok=True)
+    _sync(directory)
+
+
+def remove_leftovers(directory: Path, live: VectorManifest | None) -> None:
+    """Remove every generation but the live one."""
+    kept = None if live is None else generation_name(live.generation)
+    for path in directory.glob("gen-*"):
+        if path.name != kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def disk_bytes(directory: Path) -> int:
+    """Return the bytes that the folder's files take up; the log's files are set aside and mostly empty."""
+    blocks = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                blocks += Path(folder, name).stat().st_blocks
+            except FileNotFoundError:
+                continue
+    return blocks * 512
+
+
+def _manifest_from(content: dict[str, Any]) -> VectorManifest:
+    if content["format"] != _FORMAT:
+        raise ValueError(content["format"])
+    return VectorManifest(
+        generation=int(content["generation"]),
+        model=str(content["model"]),
+        dimension=int(content["dimension"]),
+        position=int(content["position"]),
+        views=tuple(View[name] for name in content["views"]),
+        means={View[name]: tuple(mean) for name, mean in content["means"].items()},
+        mean_samples=int(content["mean_samples"]),
+        hnsw=bool(content["hnsw"]),
+    )
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

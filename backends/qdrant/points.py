@@ -1,0 +1,127 @@
+"""From entries to Qdrant's points: the number, the vector, and the payload that filters test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from backends.qdrant.filters import GRAPHED_TERM, OWNER, TERMS, term
+from memsvc.domain.entries import Attributes, View
+from memsvc.domain.errors import DimensionMismatchError
+from memsvc.ports.embedder import Vector
+from memsvc.ports.vectors import VectorEntry
+
+Payload: TypeAlias = dict[str, str | float]
+Changes: TypeAlias = Mapping[int, Sequence[VectorEntry]]
+
+FINGERPRINT = "fingerprint"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a change, small enough to be made between two searches.
+
+    Attributes:
+        ids: The points to write.
+        payloads: One for each point.
+        vectors: The points' vectors, one behind the other, as float32 bytes.
+        memories: The memories that are complete with this slice: row, and the ids it shall have and no others.
+    """
+
+    ids: list[int]
+    payloads: list[Payload]
+    vectors: bytes
+    memories: list[tuple[int, list[int]]]
+
+
+def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) -> Payload:
+    """Return the payload of an entry with *marks* among its terms. Numbers that the memory has not are left out."""
+    terms = [
+        *marks,
+        term("view", str(int(view))),
+        term("project_id", attributes.project_id),
+        term("agent_id", attributes.agent_id),
+        term("session_id", attributes.session_id),
+        term("layer", attributes.layer),
+        term("kind", attributes.kind),
+        term("category", attributes.category),
+        term("tier", attributes.tier),
+        term("status", attributes.status),
+        term("speaker", attributes.speaker),
+    ]
+    terms += [term("tags", tag) for tag in attributes.tags]
+    terms += [term("metadata", value) for value in attributes.metadata]
+    payload: Payload = {
+        OWNER: str(attributes.owner),
+        TERMS: " ".join(terms),
+        "row": attributes.row,
+        "importance": attributes.importance,
+        "confidence": attributes.confidence,
+        "create_time": attributes.create_time,
+        "update_time": attributes.update_time,
+        FINGERPRINT: attributes.fingerprint,
+    }
+    if attributes.event_time is not None:
+        payload["event_time"] = attributes.event_time
+    if attributes.expire_time is not None:
+        payload["expire_time"] = attributes.expire_time
+    return payload
+
+
+def require_dimension(vector: Vector, dimension: int) -> None:
+    """Raise DimensionMismatchError unless the vector has this length."""
+    if vector.shape != (dimension,):
+        raise DimensionMismatchError(dimension, vector.size)
+
+
+def vector_bytes(vectors: Sequence[Vector]) -> bytes:
+    """Return the vectors, one behind the other, as float32 bytes."""
+    return np.asarray(vectors, dtype=np.float32).tobytes()
+
+
+def slices_of(changes: Changes, *, dimension: int, size: int, is_graphed: bool = False) -> Iterator[Slice]:
+    """Cut a change into slices of at most *size* points and *size* memories.
+
+    Args:
+        changes: The entries by the row of their memory.
+        dimension: The length that every vector must have.
+        size: How much a slice holds at most.
+        is_graphed: Whether the points are marked as ones that the generation's graph covers.
+
+    Raises:
+        DimensionMismatchError: A vector has another length; raised here, before there is any slice.
+    """
+    for entries in changes.values():
+        for entry in entries:
+            require_dimension(entry.vector, dimension)
+    return (_slice(entries, memories, is_graphed=is_graphed) for entries, memories in _cut(changes, size))
+
+
+def _cut(changes: Changes, size: int) -> Iterator[tuple[list[VectorEntry], list[tuple[int, list[int]]]]]:
+    batch: list[VectorEntry] = []
+    memories: list[tuple[int, list[int]]] = []
+    for row, entries in changes.items():
+        for entry in entries:
+            if len(batch) == size:
+                yield batch, memories
+                batch, memories = [], []
+            batch.append(entry)
+        memories.append((row, [entry.entry_id for entry in entries]))
+        if len(memories) == size:
+            yield batch, memories
+            batch, memories = [], []
+    if batch or memories:
+        yield batch, memories
+
+
+def _slice(entries: Sequence[VectorEntry], memories: list[tuple[int, list[int]]], *, is_graphed: bool) -> Slice:
+    marks = [GRAPHED_TERM] if is_graphed else []
+    return Slice(
+        ids=[entry.entry_id for entry in entries],
+        payloads=[payload_of(entry.attributes, entry.view, marks) for entry in entries],
+        vectors=vector_bytes([entry.vector for entry in entries]),
+        memories=memories,
+    )

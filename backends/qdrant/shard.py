@@ -1,0 +1,193 @@
+"""One open shard, as the child process uses it. The only module that knows the engine's classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge as edge
+
+Json = dict[str, Any]
+
+ROW_SHIFT = 16
+"""The bits of an entry's number below the memory's row: see `memsvc.domain.entries`."""
+
+_TENANT = "owner"
+_TERMS = "terms"
+_RANGES = ("importance", "create_time", "event_time", "expire_time")
+"""The numbers worth 230 bytes of index for each point; the others are read from the payload, 10 µs each."""
+_MATCHES: dict[str, Any] = {"value": edge.MatchValue, "any": edge.MatchAny, "text_any": edge.MatchTextAny}
+_TOP_ID = (1 << 63) - 1
+_SCAN = edge.SearchParams(exact=True)
+_LOCK_PATIENCE_SECONDS = 10.0
+
+
+class Shard:
+    """A shard of a directory, and how much of it only the write-ahead log holds."""
+
+    def __init__(self, shard: edge.EdgeShard, dimension: int) -> None:
+        self._shard = shard
+        self._dimension = dimension
+        self._highest_row = self._find_highest_row()
+        self.unflushed = 0
+
+    @classmethod
+    def create(cls, path: str, dimension: int, graph: tuple[int, int] | None) -> Shard:
+        """Make an empty shard; *graph* gives links and build width where `finish` is to build a graph."""
+        links, width = graph or (0, 100)
+        config = edge.EdgeConfig(
+            vectors=edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine),
+            hnsw_config=edge.HnswIndexConfig(
+                m=links, ef_construct=width, full_scan_threshold=10_000, max_indexing_threads=1
+            ),
+            optimizers=edge.EdgeOptimizersConfig(default_segment_number=1, indexing_threshold=1),
+            max_search_threads=1,
+        )
+        Path(path).mkdir(parents=True)
+        shard = edge.EdgeShard.create(path, config)
+        schemas: dict[str, Any] = {
+            _TENANT: edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
+            _TERMS: edge.TextIndexParams(
+                tokenizer=edge.TokenizerType.Whitespace, lowercase=False, ascii_folding=False, enable_hnsw=False
+            ),
+        }
+        for name in _RANGES:
+            schemas[name] = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
+        for name, schema in schemas.items():
+            shard.update(edge.UpdateOperation.create_field_index(name, schema))
+        return cls(shard, dimension)
+
+    @classmethod
+    def load(cls, path: str, dimension: int) -> Shard:
+        """Open a shard. A process that was killed just now may still hold its lock: wait for that a little."""
+        until = time.monotonic() + _LOCK_PATIENCE_SECONDS
+        while True:
+            try:
+                return cls(edge.EdgeShard.load(path, None), dimension)
+            except Exception as error:
+                if "WouldBlock" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+
+    def write(self, ids: Sequence[int], payloads: Sequence[Json], memories: Sequence[Any], vectors: bytes) -> None:
+        """Write points, then delete what the memories have beside the ids that are named for them."""
+        before = self._highest_row
+        if ids:
+            floats: Any = memoryview(vectors).cast("f")
+            size = self._dimension
+            points = [
+                edge.Point(point, floats[at * size : (at + 1) * size].tolist(), payload)
+                for at, (point, payload) in enumerate(zip(ids, payloads, strict=True))
+            ]
+            self._shard.update(edge.UpdateOperation.upsert_points(list(points)))
+            self._highest_row = max(before, max(ids) >> ROW_SHIFT)
+        stale = [point for row, kept in memories if row <= before for point in self._stale(row, kept)]
+        if stale:
+            self._shard.update(edge.UpdateOperation.delete_points(list(stale)))
+        self.unflushed += len(ids) + len(stale)
+
+    def search(self, vector: bytes, where: Json, limit: int, width: int | None) -> tuple[list[int], list[float]]:
+        """Return the ids and scores of the nearest, best first, equal scores by id; no *width*: by an exact scan.
+
+        The engine cuts off at its limit without regard to ids, so it is asked for more as long as the cut goes
+        through equal scores, and in growing steps since it sets memory aside for as many as it is asked for.
+        """
+        floats: Any = memoryview(vector).cast("f").tolist()
+        query = edge.Query.Nearest(floats)
+        params = _SCAN if width is None else edge.SearchParams(hnsw_ef=max(width, min(limit, 1024)))
+        filtered = to_filter(where)
+        asked = min(limit, 1024) + 1
+        while True:
+            request = edge.QueryRequest(limit=asked, query=query, filter=filtered, params=params, with_payload=False)
+            found = [(-point.score, _number(point.id)) for point in self._shard.query(request)]
+            if len(found) < asked or (asked > limit and found[-1][0] > found[limit - 1][0]):
+                break
+            asked *= 4
+        found.sort()
+        return [point for _, point in found[:limit]], [-score for score, _ in found[:limit]]
+
+    def count(self, where: Json | None) -> int:
+        """Return how many points meet the filter, or how many there are."""
+        if where is None:
+            return self._shard.info().points_count
+        return self._shard.count(edge.CountRequest(exact=True, filter=to_filter(where)))
+
+    def page(self, start: int, limit: int, field: str) -> tuple[list[int], list[int], int | None]:
+        """Return ids from *start* on, ascending, one number of each payload, and where the next page starts."""
+        request = edge.ScrollRequest(offset=start, limit=limit, with_payload=[field])
+        records, following = self._shard.scroll(request)
+        numbers = [record.payload[field] for record in records if record.payload is not None]
+        return [_number(record.id) for record in records], numbers, None if following is None else _number(following)
+
+    def finish(self) -> None:
+        """Turn what was written in bulk into its final form: flushed, immutable, and with its graph if it has one."""
+        self.flush()
+        self._shard.optimize()
+
+    def flush(self) -> None:
+        """Write everything out, so that the next start has nothing to do again."""
+        self._shard.flush()
+        self.unflushed = 0
+
+    def close(self) -> None:
+        """Close the shard and let go of its directory."""
+        self._shard.close()
+
+    def _find_highest_row(self) -> int:
+        """Return the row of the largest id, or -1: rows above it are new, and need no look for older entries."""
+        if not self._ids(0, 1):
+            return -1
+        low, high = 0, _TOP_ID
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._ids(middle, 1):
+                low = middle
+            else:
+                high = middle - 1
+        return low >> ROW_SHIFT
+
+    def _stale(self, row: int, kept: Sequence[int]) -> list[int]:
+        wanted = set(kept)
+        start, end = row << ROW_SHIFT, (row + 1) << ROW_SHIFT
+        stale: list[int] = []
+        while True:
+            limit = len(kept) + 8
+            ids = self._ids(start, limit)
+            stale += [point for point in ids if point < end and point not in wanted]
+            if len(ids) < limit or ids[-1] >= end:
+                return stale
+            start = ids[-1] + 1
+
+    def _ids(self, start: int, limit: int) -> list[int]:
+        request = edge.ScrollRequest(offset=start, limit=limit, with_payload=False)
+        return [_number(record.id) for record in self._shard.scroll(request)[0]]
+
+
+def to_filter(where: Json) -> edge.Filter:
+    """Return the engine's form of a filter in Qdrant's JSON."""
+    parts: dict[str, Any] = {
+        part: [_condition(child) for child in where[part]] for part in ("must", "should", "must_not") if part in where
+    }
+    return edge.Filter(**parts) if parts or not where else edge.Filter(must=[_condition(where)])
+
+
+def _condition(where: Json) -> Any:
+    if "key" in where:
+        return _field_condition(where)
+    if "has_id" in where:
+        return edge.HasIdCondition(set(where["has_id"]))
+    return to_filter(where)
+
+
+def _field_condition(where: Json) -> Any:
+    if "range" in where:
+        return edge.FieldCondition(key=where["key"], range=edge.RangeFloat(**where["range"]))
+    ((kind, wanted),) = where["match"].items()
+    return edge.FieldCondition(key=where["key"], match=_MATCHES[kind](wanted))
+
+
+def _number(point: object) -> int:
+    assert isinstance(point, int)  # noqa: S101 - narrows the type; we write no other ids
+    return point

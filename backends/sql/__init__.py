@@ -1,0 +1,6 @@
+"""The metadata store on SQL: SQLite through SQLAlchemy Core, written so that PostgreSQL can join it."""
+
+from backends.sql.settings import SqlSettings
+from backends.sql.store import SQL, SqlMetadataStore
+
+__all__ = ["SQL", "SqlMetadataStore", "SqlSettings"]

@@ -1,0 +1,173 @@
+"""Memories to rows and back, and to the JSON of their earlier revisions and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from backends.sql.jsontext import json_text
+from backends.sql.tables import memories
+from memsvc.domain.clock import EPOCH, to_micros
+from memsvc.domain.filters import metadata_terms
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier, fingerprint
+from memsvc.domain.scope import OWNER_SEPARATOR, Scope
+from memsvc.ports.metadata import Record
+
+Row = Sequence[Any]
+Values = dict[str, Any]
+
+_NAMES = (
+    "id", "row", "previous_row", "revision", "owner", "project_id", "agent_id", "session_id", "key", "layer", "kind",
+    "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
+    "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
+    "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
+    "superseded_by_id",
+)  # fmt: skip
+MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
+"""What `memory_from_row` reads, in this order."""
+
+_LAYERS = {layer.value: layer for layer in Layer}
+_KINDS = {kind.value: kind for kind in Kind}
+_TIERS = {tier.value: tier for tier in Tier}
+_STATUSES = {status.value: status for status in Status}
+_EMPTY_LIST = "[]"
+_EMPTY_OBJECT = "{}"
+_MAX_TERM = 200
+
+
+def memory_from_row(row: Row) -> Memory:
+    """Return the memory in a row of `MEMORY_COLUMNS`."""
+    (
+        memory_id, number, previous_row, revision, owner, project_id, agent_id, session_id, key, layer, kind,
+        tier, status, category, speaker, source, title, summary, content, content_hash, tags,
+        keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
+        access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
+        superseded_by_id,
+    ) = row  # fmt: skip
+    tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
+    # In the order of the fields: arguments by position take half the time of arguments by name.
+    return Memory(
+        memory_id,
+        Scope(user_id, project_id, agent_id, session_id, tenant_id),
+        content,
+        EPOCH + timedelta(microseconds=create_time),
+        EPOCH + timedelta(microseconds=update_time),
+        content_hash,
+        number,
+        previous_row,
+        key,
+        _LAYERS[layer],
+        _KINDS[kind],
+        category,
+        speaker,
+        title,
+        summary,
+        () if tags == _EMPTY_LIST else tuple(json.loads(tags)),
+        () if keywords == _EMPTY_LIST else tuple(Keyword(term, weight) for term, weight in json.loads(keywords)),
+        () if related_ids == _EMPTY_LIST else tuple(json.loads(related_ids)),
+        () if file_refs == _EMPTY_LIST else tuple(FileRef(name, ref) for name, ref in json.loads(file_refs)),
+        importance,
+        _TIERS[tier],
+        confidence,
+        _STATUSES[status],
+        access_count,
+        _moment(access_time),
+        _moment(event_time),
+        _moment(expire_time),
+        bool(work_in_progress),
+        source,
+        {} if metadata == _EMPTY_OBJECT else json.loads(metadata),
+        supersedes_id,
+        superseded_by_id,
+        revision,
+    )
+
+
+def memory_values(memory: Memory) -> Values:
+    """Return the value of every column that holds a field of *memory*, by name."""
+    return {
+        "row": memory.row,
+        "revision": memory.revision,
+        "previous_row": memory.previous_row,
+        "importance": memory.importance,
+        "access_count": memory.access_count,
+        "create_time": to_micros(memory.create_time),
+        "update_time": to_micros(memory.update_time),
+        "access_time": _micros(memory.access_time),
+        "event_time": _micros(memory.event_time),
+        "expire_time": _micros(memory.expire_time),
+        "confidence": memory.confidence,
+        "work_in_progress": int(memory.work_in_progress),
+        "status": memory.status.value,
+        "layer": memory.layer.value,
+        "kind": memory.kind.value,
+        "tier": memory.tier.value,
+        "owner": memory.scope.owner,
+        "project_id": memory.scope.project_id,
+        "id": memory.id,
+        "session_id": memory.scope.session_id,
+        "agent_id": memory.scope.agent_id,
+        "speaker": memory.speaker,
+        "category": memory.category,
+        "key": memory.key,
+        "content_hash": memory.content_hash,
+        "supersedes_id": memory.supersedes_id,
+        "superseded_by_id": memory.superseded_by_id,
+        "source": memory.source,
+        "title": memory.title,
+        "tags": _list_text(memory.tags),
+        "keywords": _list_text([(keyword.term, keyword.weight) for keyword in memory.keywords]),
+        "related_ids": _list_text(memory.related_ids),
+        "file_refs": _list_text([(ref.category, ref.id) for ref in memory.file_refs]),
+        "metadata": json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
+        "summary": memory.summary,
+        "content": memory.content,
+    }
+
+
+def record_values(record: Record) -> Values:
+    """Return the value of every column of `memories`, by name."""
+    memory = record.memory
+    is_unique = record.is_unique and memory.status is not Status.DELETED
+    return memory_values(memory) | {
+        "chunk_count": max(1, len(record.chunks)),
+        "content_bytes": len(memory.content.encode()),
+        "fingerprint": fingerprint(memory),
+        "is_unique": int(is_unique),
+    }
+
+
+def snapshot_text(memory: Memory) -> str:
+    """Return *memory* as JSON, by the names of the columns."""
+    return json_text(memory_values(memory))
+
+
+def memory_from_snapshot(text: str) -> Memory:
+    """Return the memory that `snapshot_text` wrote."""
+    values: Mapping[str, Any] = json.loads(text)
+    return memory_from_row([values[name] for name in _NAMES])
+
+
+def stored_terms(memory: Memory) -> list[str]:
+    """Return the metadata terms of *memory* as the table keeps them."""
+    return [stored_term(term) for term in metadata_terms(memory.metadata)] if memory.metadata else []
+
+
+def stored_term(term: str) -> str:
+    """Return a metadata term, or, when it is too long for an index, its digest; terms hold an "=", digests do not."""
+    return term if len(term) <= _MAX_TERM else f"sha256:{hashlib.sha256(term.encode()).hexdigest()}"
+
+
+def _list_text(values: Sequence[object]) -> str:
+    return json_text(values) if values else _EMPTY_LIST
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)

@@ -1,0 +1,74 @@
+"""What differs from database to database, in one place. Another database begins here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import UnaryExpression
+
+from backends.sql.jsontext import json_text
+from backends.sql.settings import Durability, SqlSettings
+
+T = TypeVar("T")
+
+MAX_INTEGER = (1 << 63) - 1
+"""The largest number of a column; drivers refuse larger parameters."""
+MAX_PARAMETERS = 500
+"""How many values one statement is given as parameters of their own."""
+SNAPSHOT_BEGIN = "BEGIN"
+"""Opens a transaction that sees one state of the database throughout."""
+WRITE_BEGIN = "BEGIN IMMEDIATE"
+"""Opens a transaction that may write: it takes the writer's lock at once, so that it cannot fail half way for it."""
+
+
+def listed(name: str) -> sa.TableValuedAlias:
+    """Return a table of one column `value` made of the JSON array in the parameter *name*.
+
+    However many values there are, the text of the statement stays the same, and is compiled once.
+    """
+    return sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"listed_{name}")
+
+
+def list_parameter(values: Iterable[float | str]) -> str:
+    """Return the parameter that `listed` reads."""
+    return json_text(list(values))
+
+
+def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
+    """Return the value of *column* such that SQLite's planner does not enter an index by it.
+
+    Without statistics it believes that one owner has but ten memories, and would read them all to find three by row.
+    """
+    return UnaryExpression(column, operator=operators.custom_op("+"), type_=column.type)
+
+
+def insert_new(table: sa.Table) -> sa.Insert:
+    """Return an insert that leaves out rows which a unique index refuses."""
+    return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def upsert(table: sa.Table, changes: Sequence[str]) -> sa.Insert:
+    """Return an insert that, where the primary key is there, sets the columns *changes* instead."""
+    insert = sqlite.insert(table)
+    values: Mapping[str, Any] = {name: insert.excluded[name] for name in changes}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+
+
+def prepare_connection(connection: Any, settings: SqlSettings) -> None:
+    """Set a fresh connection of the driver up; transactions are begun by us, never by the driver."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    synchronous = "FULL" if settings.durability is Durability.FULL else "NORMAL"
+    for pragma in (
+        f"busy_timeout = {int(settings.wait_seconds * 1000)}",
+        "journal_mode = WAL",
+        f"synchronous = {synchronous}",
+        f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
+        "temp_store = MEMORY",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

@@ -1,0 +1,170 @@
+"""What the indexer reads: documents and the outbox."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.chunks import chunk_from_row, sole_chunk
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
+from backends.sql.database import Database
+from backends.sql.dialect import list_parameter, listed
+from backends.sql.tables import IS_LIVE, IS_PENDING, ONE, counters, memories, memory_chunks, memory_vectors, outbox
+from memsvc.domain.clock import to_micros
+from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.memory import Memory
+
+_ACTIONS = {action.value: action for action in ChangeAction}
+_CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
+
+
+class SqlIndexFeed:
+    """`memsvc.ports.metadata.IndexFeed`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """Return memories for indexing."""
+        with self._database.snapshot() as connection:
+            return _documents(connection, _live_memories(connection, rows))
+
+    def scan(self, *, after_row: int, limit: int) -> list[Document]:
+        """Return the next memories for indexing."""
+        statement = _after(sa.select(*MEMORY_COLUMNS, memories.c.chunk_count), after_row, limit)
+        with self._database.snapshot() as connection:
+            found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in connection.execute(statement)}
+            return _documents(connection, found)
+
+    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+        """Return what the indexes should hold."""
+        columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
+        with self._database.reading() as connection:
+            found = connection.execute(_after(sa.select(*columns), after_row, limit)).all()
+        return [Expected(*row) for row in found]
+
+    def indexable(self) -> int:
+        """Count the memories that are not deleted."""
+        return self._number(sa.select(sa.func.count()).select_from(memories).where(IS_LIVE))
+
+    def pending(self, *, limit: int) -> list[Change]:
+        """Return the oldest changes that are not applied."""
+        return self._changes(sa.select(*_CHANGE_COLUMNS).where(IS_PENDING), limit)
+
+    def since(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after a position."""
+        return self._changes(sa.select(*_CHANGE_COLUMNS).where(outbox.c.position > position), limit)
+
+    def mark_applied(self, changes: Sequence[Change]) -> None:
+        """Note that changes are applied."""
+        if not changes:
+            return
+        positions = listed("positions")
+        statement = (
+            sa.update(outbox).values(applied=1).where(outbox.c.position.in_(sa.select(positions.c.value)), IS_PENDING)
+        )
+        with self._database.writing() as connection:
+            connection.execute(statement, {"positions": list_parameter(change.position for change in changes)})
+
+    def head(self) -> int:
+        """Return the newest position."""
+        return self._number(sa.select(counters.c.last_position))
+
+    def applied(self) -> int:
+        """Return the position below the oldest change that is not applied."""
+        oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING).scalar_subquery()
+        return self._number(sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position)))
+
+    def pending_count(self) -> int:
+        """Count the changes that are not applied."""
+        return self._number(sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING))
+
+    def trim(self, *, before: datetime) -> int:
+        """Remove old changes that are applied."""
+        statement = sa.delete(outbox).where(outbox.c.applied == ONE, outbox.c.time < to_micros(before))
+        with self._database.writing() as connection:
+            return connection.execute(statement).rowcount
+
+    def _number(self, statement: sa.Select[Any]) -> int:
+        with self._database.reading() as connection:
+            return int(connection.execute(statement).scalar_one())
+
+    def _changes(self, statement: sa.Select[Any], limit: int) -> list[Change]:
+        if limit <= 0:
+            return []
+        with self._database.reading() as connection:
+            found = connection.execute(statement.order_by(outbox.c.position).limit(limit)).all()
+        return [
+            Change(position, row, memory_id, _ACTIONS[action], revision, time)
+            for position, row, memory_id, action, revision, time in found
+        ]
+
+
+Found = dict[int, tuple[Memory, int]]
+"""Memories and the number of their chunks, by row."""
+
+
+def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:
+    return statement.where(memories.c.row > after_row, IS_LIVE).order_by(memories.c.row).limit(max(0, limit))
+
+
+def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
+    if not rows:
+        return {}
+    wanted = listed("rows")
+    joined = sa.join(wanted, memories, memories.c.row == wanted.c.value)
+    statement = sa.select(*MEMORY_COLUMNS, memories.c.chunk_count).select_from(joined).where(IS_LIVE)
+    found = connection.execute(statement, {"rows": list_parameter(dict.fromkeys(rows))})
+    return {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in found}
+
+
+def _documents(connection: sa.Connection, found: Found) -> list[Document]:
+    chunks = _chunks(connection, [row for row, (_, count) in found.items() if count > 1])
+    vectors = _vectors(connection, list(found))
+    before = {memory.previous_row for memory, _ in found.values() if memory.previous_row is not None}
+    previous = found | _live_memories(connection, list(before - found.keys()))
+    documents = []
+    for row, (memory, _) in found.items():
+        model, vector = vectors.get(row, ("", b""))
+        earlier = None if memory.previous_row is None else previous.get(memory.previous_row)
+        documents.append(
+            Document(
+                memory=memory,
+                chunks=tuple(chunks[row]) if row in chunks else (sole_chunk(memory),),
+                previous=None if earlier is None else earlier[0],
+                given_vector=vector,
+                given_model=model,
+            )
+        )
+    return documents
+
+
+def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Chunk]]:
+    if not rows:
+        return {}
+    # The chunks of a memory lie side by side: from its first possible number to its last.
+    firsts = listed("firsts")
+    last = firsts.c.value + MAX_ORDINAL
+    joined = sa.join(firsts, memory_chunks, memory_chunks.c.entry.between(firsts.c.value, last))
+    statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)
+    parameters = {"firsts": list_parameter(entry_id(row, View.CHUNK, 0) for row in rows)}
+    chunks: dict[int, list[Chunk]] = defaultdict(list)
+    for row in connection.execute(statement, parameters):
+        chunks[row_of(row[0])].append(chunk_from_row(row))
+    return dict(chunks)
+
+
+def _vectors(connection: sa.Connection, rows: Sequence[int]) -> dict[int, tuple[str, bytes]]:
+    if not rows:
+        return {}
+    wanted = listed("rows")
+    joined = sa.join(wanted, memory_vectors, memory_vectors.c.row == wanted.c.value)
+    statement = sa.select(memory_vectors).select_from(joined)
+    found = connection.execute(statement, {"rows": list_parameter(rows)})
+    return {row: (model, vector) for row, model, vector in found}

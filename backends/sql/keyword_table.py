@@ -1,0 +1,65 @@
+"""Searching the keyword table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.dialect import list_parameter, listed, unindexed
+from backends.sql.filters import any_value, condition
+from backends.sql.tables import memories, memory_keywords
+from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.filters import Filter
+from memsvc.domain.scope import Reach
+
+_SCALE = 1_000_000_000
+"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
+_PER_WEIGHT = 0.3
+_PER_MATCH = 0.2
+
+
+def search_keywords(
+    connection: sa.Connection, terms: Sequence[str], reach: Reach, where: Filter | None, limit: int
+) -> list[Hit]:
+    """Return the best hits; deleted memories have no keywords in the table.
+
+    The ranking needs the table alone. Memories are looked up from the top down, and only until enough are found
+    that lie in the reach and match: a common word may be a keyword of everything that its owner has.
+    """
+    ranked = connection.execute(_ranking(terms, reach)).all()
+    hits: list[Hit] = []
+    for start in range(0, len(ranked), size := 2 * limit):
+        batch = ranked[start : start + size]
+        matching = _matching(connection, [row for row, _ in batch], reach, where)
+        hits += [Hit(entry_id(row, View.CHUNK, 0), score / _SCALE) for row, score in batch if row in matching]
+        if len(hits) >= limit:
+            break
+    return hits[:limit]
+
+
+def _ranking(terms: Sequence[str], reach: Reach) -> sa.Select[Any]:
+    weights = sa.func.sum(memory_keywords.c.weight)
+    raw = weights * (_PER_WEIGHT * _SCALE) + sa.func.count() * (_PER_MATCH * _SCALE) + 0.5
+    score = sa.cast(sa.case((raw < _SCALE, raw), else_=float(_SCALE)), sa.BigInteger).label("score")
+    return (
+        sa.select(memory_keywords.c.row, score)
+        .where(memory_keywords.c.owner == reach.owner)
+        .where(any_value(memory_keywords.c.term, list(dict.fromkeys(terms))))
+        .group_by(memory_keywords.c.row)
+        .order_by(score.desc(), memory_keywords.c.row)
+    )
+
+
+def _matching(connection: sa.Connection, rows: Sequence[int], reach: Reach, where: Filter | None) -> set[int]:
+    wanted = listed("rows")
+    statement = (
+        sa.select(memories.c.row)
+        .join_from(wanted, memories, memories.c.row == wanted.c.value)
+        .where(unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids))
+    )
+    if where is not None:
+        statement = statement.where(condition(where))
+    return set(connection.execute(statement, {"rows": list_parameter(rows)}).scalars())

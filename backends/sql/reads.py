@@ -1,0 +1,172 @@
+"""Reading memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.chunks import chunk_from_row
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
+from backends.sql.counts import count_memories
+from backends.sql.database import Database
+from backends.sql.dialect import MAX_INTEGER, list_parameter, listed, unindexed
+from backends.sql.filters import condition, within
+from backends.sql.keyword_table import search_keywords
+from backends.sql.paging import read_page
+from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
+from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import Chunk
+from memsvc.domain.memory import Memory
+from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.report import MemoryCounts
+from memsvc.domain.scope import Reach
+
+_CANDIDATE_COLUMNS = tuple(
+    memories.c[name]
+    for name in (
+        "row", "id", "previous_row", "project_id", "session_id", "speaker", "layer", "status", "importance",
+        "access_count", "create_time", "event_time", "chunk_count",
+    )
+)  # fmt: skip
+
+
+class SqlMemoryReads:
+    """`memsvc.ports.metadata.MemoryReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
+        """Return those that are there."""
+        return {memory.id: memory for memory in self._memories("id", ids, reach)}
+
+    def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
+        """Return the bearer of the key, in the first project of the reach that has one."""
+        if not key:
+            return None
+        statement = _select_by_key(len(reach.project_ids))
+        with self._database.reading() as connection:
+            rows = connection.execute(statement, {"key": key} | _reach_parameters(reach)).all()
+        found = {memory.scope.project_id: memory for memory in map(memory_from_row, rows)}
+        return next((found[project] for project in reach.project_ids if project in found), None)
+
+    def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
+        """Return those that are there, by row."""
+        return {memory.row: memory for memory in self._memories("row", rows, reach)}
+
+    def page(
+        self, *, reach: Reach, where: Filter | None, order: Order, after: PageCursor | None, limit: int
+    ) -> list[Memory]:
+        """Return one page of a list."""
+        if limit <= 0:
+            return []
+        with self._database.snapshot() as connection:
+            return read_page(connection, reach, where, order, after, limit)
+
+    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+        """Return what ranking needs."""
+        statement = _select_candidates(len(reach.project_ids))
+        parameters = {"row": list_parameter(dict.fromkeys(rows))} | _reach_parameters(reach)
+        with self._database.reading() as connection:
+            found = connection.execute(statement, parameters).all()
+        return [Candidate(*row) for row in found]
+
+    def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+        """Search the keyword table."""
+        if not terms or limit <= 0:
+            return []
+        with self._database.snapshot() as connection:
+            return search_keywords(connection, terms, reach, where, limit)
+
+    def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
+        """Return the rows that match, ascending."""
+        statement = sa.select(memories.c.row).where(within(reach), condition(where)).order_by(memories.c.row)
+        with self._database.reading() as connection:
+            return list(connection.execute(statement).scalars())
+
+    def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
+        """Return stored chunks."""
+        entries = list_parameter(entry_id(row, View.CHUNK, ordinal) for row, ordinal in wanted)
+        with self._database.reading() as connection:
+            found = connection.execute(_select_chunks(), {"entry": entries}).all()
+        return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
+
+    def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
+        """Return one revision of a memory."""
+        if not 0 < revision <= MAX_INTEGER:
+            return None
+        with self._database.snapshot() as connection:
+            parameters = {"id": list_parameter([memory_id])} | _reach_parameters(reach)
+            row = connection.execute(_select_by("id", len(reach.project_ids)), parameters).one_or_none()
+            if row is None:
+                return None
+            current = memory_from_row(row)
+            if current.revision == revision:
+                return current
+            text = connection.execute(_select_snapshot(), {"row": current.row, "revision": revision}).scalar()
+        return None if text is None else memory_from_snapshot(text)
+
+    def counts(self, *, reach: Reach) -> MemoryCounts:
+        """Count the memories of the reach."""
+        with self._database.reading() as connection:
+            return count_memories(connection, reach)
+
+    def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
+        if not values:
+            return []
+        statement = _select_by(column, len(reach.project_ids))
+        parameters = {column: list_parameter(values)} | _reach_parameters(reach)
+        with self._database.reading() as connection:
+            rows = connection.execute(statement, parameters).all()
+        return [memory_from_row(row) for row in rows]
+
+
+def _reach_parameters(reach: Reach) -> dict[str, str]:
+    projects = {f"project_{number}": project for number, project in enumerate(reach.project_ids)}
+    return {"owner": reach.owner} | projects
+
+
+def _in_reach(projects: int, owner: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    # A parameter for each project: one that SQLAlchemy expands on every call takes as long as the query.
+    names = [sa.bindparam(f"project_{number}", type_=sa.Text) for number in range(projects)]
+    return sa.and_(owner == sa.bindparam("owner"), memories.c.project_id.in_(names))
+
+
+@cache
+def _select_by(column: str, projects: int) -> sa.Select[Any]:
+    names = listed(column)
+    joined = sa.join(names, memories, memories.c[column] == names.c.value)
+    return sa.select(*MEMORY_COLUMNS).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
+
+
+@cache
+def _select_candidates(projects: int) -> sa.Select[Any]:
+    rows = listed("row")
+    joined = sa.join(rows, memories, memories.c.row == rows.c.value)
+    return sa.select(*_CANDIDATE_COLUMNS).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
+
+
+@cache
+def _select_by_key(projects: int) -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(
+        _in_reach(projects, memories.c.owner), memories.c.key == sa.bindparam("key"), IS_NAMED
+    )
+
+
+@cache
+def _select_chunks() -> sa.Select[Any]:
+    entries = listed("entry")
+    joined = sa.join(entries, memory_chunks, memory_chunks.c.entry == entries.c.value)
+    return sa.select(memory_chunks).select_from(joined)
+
+
+@cache
+def _select_snapshot() -> sa.Select[Any]:
+    return sa.select(revisions.c.snapshot).where(
+        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")
+    )

@@ -1,0 +1,152 @@
+"""Writing the rows of memories: the table itself and those beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.chunks import chunk_values
+from backends.sql.codec import Values, memory_values, record_values, stored_terms
+from backends.sql.tables import (
+    memories,
+    memory_chunks,
+    memory_keywords,
+    memory_metadata,
+    memory_tags,
+    memory_vectors,
+    revisions,
+)
+from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
+from memsvc.domain.memory import Memory, Status
+from memsvc.ports.metadata import Record, UniquenessRaceError
+
+_TERM_TABLES = (memory_tags, memory_metadata, memory_keywords)
+_KEPT_WITH_CONTENT = frozenset({"chunk_count"})
+
+
+def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None:
+    """Insert memories that have their rows, and all that is stored beside them but revisions."""
+    insert_many(connection, memories, [record_values(record) for record in records])
+    _insert_terms(connection, [record.memory for record in records])
+    insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
+    insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
+
+
+def update_record(connection: sa.Connection, before: Memory, after: Record) -> None:
+    """Write what differs between a memory and its next revision.
+
+    Raises:
+        UniquenessRaceError: *before* is no longer the stored revision.
+    """
+    old, new = memory_values(before), record_values(after)
+    keeps_content = before.content_hash == after.memory.content_hash
+    if keeps_content and not after.chunks:
+        del new["chunk_count"]
+    changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+    statement = (
+        sa.update(memories)
+        .where(memories.c.row == sa.bindparam("at_row"), memories.c.revision == sa.bindparam("at_revision"))
+        .values({name: sa.bindparam(f"new_{name}") for name in changed})
+    )
+    parameters = {f"new_{name}": value for name, value in changed.items()}
+    at = {"at_row": before.row, "at_revision": before.revision}
+    if connection.execute(statement, parameters | at).rowcount != 1:
+        message = "The memory was changed by somebody else; repeat the transaction."
+        raise UniquenessRaceError(message)
+    _replace_terms(connection, before, after.memory)
+    if not keeps_content or after.chunks:
+        _delete_chunks(connection, before.row)
+        insert_many(connection, memory_chunks, chunk_values(before.row, after.chunks))
+    if not keeps_content or after.given_vector:
+        connection.execute(_delete_by_row(memory_vectors), {"at_row": before.row})
+        if after.given_vector:
+            insert_many(connection, memory_vectors, [_vector_values(after)])
+
+
+def delete_rows(connection: sa.Connection, memory: Memory) -> None:
+    """Remove a memory and all that is stored of it. *memory* must be as it is stored."""
+    _delete_terms(connection, memory)
+    _delete_chunks(connection, memory.row)
+    for table in (memory_vectors, revisions, memories):
+        connection.execute(_delete_by_row(table), {"at_row": memory.row})
+
+
+def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows given by the names of all columns of *table*."""
+    if values:
+        names = [column.name for column in table.columns]
+        rows = [tuple([value[name] for name in names]) for value in values]
+        connection.exec_driver_sql(_insert_sql(connection.dialect, table), rows)
+
+
+def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
+    for table in _TERM_TABLES:
+        # In the order of the key: neighbours go to the same page.
+        values = sorted(_flat(_term_rows(table, memory) for memory in written))
+        if values:
+            connection.exec_driver_sql(_insert_sql(connection.dialect, table), values)
+
+
+def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> None:
+    for table in _TERM_TABLES:
+        old, new = set(_term_rows(table, before)), set(_term_rows(table, after))
+        gone = [{"at_owner": row[0], "at_term": row[1], "at_row": row[2]} for row in old - new]
+        if gone:
+            connection.execute(_delete_term(table), gone)
+        if new - old:
+            connection.exec_driver_sql(_insert_sql(connection.dialect, table), sorted(new - old))
+
+
+def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
+    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=()))
+
+
+def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
+    owner, row = memory.scope.owner, memory.row
+    if table is memory_tags:
+        return [(owner, tag, row) for tag in dict.fromkeys(memory.tags)]
+    if table is memory_metadata:
+        return [(owner, term, row) for term in stored_terms(memory)]
+    if memory.status is Status.DELETED:
+        return []
+    # As the indexes, the table of keywords does not hold deleted memories.
+    return [(owner, term, row, weight) for term, weight in {k.term: k.weight for k in memory.keywords}.items()]
+
+
+def _vector_values(record: Record) -> Values:
+    return {"row": record.memory.row, "model": record.given_model, "vector": record.given_vector}
+
+
+def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return [item for several in lists for item in several]
+
+
+@cache
+def _insert_sql(dialect: sa.Dialect, table: sa.Table) -> str:
+    # Given to the driver as it is, with rows as tuples: a batch takes half the time it takes through execute().
+    return str(sa.insert(table).compile(dialect=dialect))
+
+
+@cache
+def _delete_by_row(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
+
+
+@cache
+def _delete_term(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(
+        table.c.owner == sa.bindparam("at_owner"),
+        table.c.term == sa.bindparam("at_term"),
+        table.c.row == sa.bindparam("at_row"),
+    )
+
+
+def _delete_chunks(connection: sa.Connection, row: int) -> None:
+    first = entry_id(row, View.CHUNK, 0)
+    entry = memory_chunks.c.entry
+    statement = sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
+    connection.execute(statement, {"first": first, "last": first + MAX_ORDINAL})

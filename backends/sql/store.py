@@ -1,0 +1,92 @@
+"""The store: its parts, and its opening and closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from backends.sql.database import Database
+from backends.sql.embeddings import SqlEmbeddingCache
+from backends.sql.errors import BACKEND
+from backends.sql.feed import SqlIndexFeed
+from backends.sql.reads import SqlMemoryReads
+from backends.sql.schema import bring_up_to_date
+from backends.sql.settings import SqlSettings
+from backends.sql.transaction import SqlTransaction
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+
+DEFAULT_NAME = "memsvc.db"
+
+
+class SqlMetadataStore:
+    """`memsvc.ports.metadata.MetadataStore`."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        """Work on a database that is up to date."""
+        self._database = database
+        self._now = now
+        self._memories = SqlMemoryReads(database)
+        self._feed = SqlIndexFeed(database)
+        self._embeddings = SqlEmbeddingCache(database)
+
+    @property
+    def memories(self) -> MemoryReads:
+        """Read memories."""
+        return self._memories
+
+    @property
+    def feed(self) -> IndexFeed:
+        """Read what is to be indexed."""
+        return self._feed
+
+    @property
+    def embeddings(self) -> EmbeddingCache:
+        """Keep embeddings."""
+        return self._embeddings
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction; others wait until it ends."""
+        with self._database.writing() as connection:
+            transaction = SqlTransaction(connection, self._now())
+            yield transaction
+            transaction.refuse_when_void()
+
+    def storage_bytes(self) -> int:
+        """Return the bytes in use."""
+        path = self._database.path
+        files = (path, path.with_name(f"{path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def ping(self) -> None:
+        """Return when the store answers."""
+        with self._database.reading() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
+
+@contextmanager
+def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[MetadataStore]:
+    """Open the database, creating or migrating it when need be; close it on leaving.
+
+    Raises:
+        SchemaVersionError: The database is newer than this code.
+        BackendUnavailableError: The database cannot be opened.
+    """
+    path = settings.path or context.directory / DEFAULT_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendUnavailableError(BACKEND) from error
+    database = Database(path, settings)
+    try:
+        bring_up_to_date(database)
+        yield SqlMetadataStore(database, context.now)
+    finally:
+        database.close()
+
+
+SQL: BackendSpec[MetadataStore] = BackendSpec(settings=SqlSettings, open=open_store)
+"""The entry point `sql`."""

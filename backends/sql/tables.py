@@ -1,0 +1,185 @@
+"""The tables as they are now. How they came to be is told by the migrations; a test holds the two together.
+
+Times are microseconds since the epoch, lists and objects are JSON text, and the small columns that filters test
+come first, so that reading them does not touch the pages a long content spills over.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+"""A whole number of 64 bits. SQLite makes a key of its own row numbers only of what is called INTEGER."""
+
+EMPTY: sa.ColumnElement[str] = sa.literal_column("''")
+DELETED: sa.ColumnElement[str] = sa.literal_column("'DELETED'")
+ZERO: sa.ColumnElement[int] = sa.literal_column("0")
+ONE: sa.ColumnElement[int] = sa.literal_column("1")
+# Literals, not parameters: an index with a condition is used only when the query is seen to imply the condition.
+
+memories = sa.Table(
+    "memories",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("chunk_count", sa.Integer, nullable=False),
+    sa.Column("content_bytes", Number, nullable=False),
+    sa.Column("fingerprint", Number, nullable=False),
+    sa.Column("previous_row", Number),
+    sa.Column("importance", sa.Integer, nullable=False),
+    sa.Column("access_count", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("update_time", Number, nullable=False),
+    sa.Column("access_time", Number),
+    sa.Column("event_time", Number),
+    sa.Column("expire_time", Number),
+    sa.Column("confidence", sa.Double, nullable=False),
+    sa.Column("work_in_progress", sa.SmallInteger, nullable=False),
+    sa.Column("is_unique", sa.SmallInteger, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("layer", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("tier", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("speaker", sa.Text, nullable=False),
+    sa.Column("category", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("content_hash", sa.Text, nullable=False),
+    sa.Column("supersedes_id", sa.Text, nullable=False),
+    sa.Column("superseded_by_id", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("keywords", sa.Text, nullable=False),
+    sa.Column("related_ids", sa.Text, nullable=False),
+    sa.Column("file_refs", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+)
+
+IS_LIVE = memories.c.status != DELETED
+IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED)
+IS_UNIQUE = memories.c.is_unique == ONE
+
+
+def _memory_index(name: str, *columns: sa.ColumnElement[object], unique: bool = False) -> sa.Index:
+    return sa.Index(name, memories.c.owner, memories.c.project_id, *columns, unique=unique)
+
+
+def _conditional(name: str, condition: sa.ColumnElement[bool], *columns: sa.ColumnElement[object]) -> sa.Index:
+    """An index of the rows that meet *condition* only: unique keys and contents, in SQLite as in PostgreSQL."""
+    unique = name.startswith("unique_")
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+_c = memories.c
+sa.Index("unique_memory_id", _c.id, unique=True)
+_conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
+_conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
+_conditional("memories_live", IS_LIVE, _c.row, _c.fingerprint, _c.chunk_count)
+# SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
+_memory_index("memories_session", _c.session_id)
+_memory_index("memories_create_time", _c.create_time.desc())
+_memory_index("memories_update_time", _c.update_time.desc())
+_memory_index("memories_access_time", _c.access_time.desc())
+_memory_index("memories_event_time", _c.event_time.desc())
+_memory_index("memories_importance", _c.importance.desc())
+_memory_index("memories_access_count", _c.access_count.desc())
+
+
+def _terms_table(name: str, *payload: sa.Column[float]) -> sa.Table:
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("owner", sa.Text, primary_key=True),
+        sa.Column("term", sa.Text, primary_key=True),
+        sa.Column("row", Number, primary_key=True, autoincrement=False),
+        *payload,
+        sqlite_with_rowid=False,
+    )
+
+
+memory_tags = _terms_table("memory_tags")
+memory_metadata = _terms_table("memory_metadata")
+memory_keywords = _terms_table("memory_keywords", sa.Column("weight", sa.Double, nullable=False))
+
+memory_chunks = sa.Table(
+    "memory_chunks",
+    metadata,
+    # Row and ordinal in one number, as `memsvc.domain.entries.entry_id` makes it: chunks are asked for by a list.
+    sa.Column("entry", Number, primary_key=True, autoincrement=False),
+    sa.Column("start_line", sa.Integer, nullable=False),
+    sa.Column("end_line", sa.Integer, nullable=False),
+    sa.Column("heading_path", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+memory_vectors = sa.Table(
+    "memory_vectors",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)
+
+revisions = sa.Table(
+    "revisions",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("revision", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("time", Number, nullable=False),
+    # None while the revision is the current one, which the memory itself holds.
+    sa.Column("snapshot", sa.Text),
+)
+
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("position", Number, primary_key=True, autoincrement=False),
+    sa.Column("row", Number, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("time", Number, nullable=False),
+    sa.Column("applied", sa.SmallInteger, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("memory_id", sa.Text, nullable=False),
+)
+IS_PENDING = outbox.c.applied == ZERO
+_conditional("outbox_pending", IS_PENDING, outbox.c.position)
+
+counters = sa.Table(
+    "counters",
+    metadata,
+    # One row. Whoever raises a number holds it until the end of the transaction: so numbers have no gaps and
+    # follow the order of commits, in databases with many writers too, and none comes twice after a trim.
+    sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("last_row", Number, nullable=False),
+    sa.Column("last_position", Number, nullable=False),
+)
+
+embeddings = sa.Table(
+    "embeddings",
+    metadata,
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("digest", sa.LargeBinary, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)
+
+requests = sa.Table(
+    "requests",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("method", sa.Text, primary_key=True),
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("time", Number, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),
+)
+sa.Index("requests_time", requests.c.time)

@@ -1,0 +1,225 @@
+"""One transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql import requests
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
+from backends.sql.dialect import list_parameter, listed
+from backends.sql.errors import translate
+from backends.sql.filters import within
+from backends.sql.rows import delete_rows, insert_many, insert_records, update_record
+from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, outbox, revisions
+from memsvc.domain.clock import to_micros
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach
+from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+
+
+class SqlTransaction:
+    """`memsvc.ports.metadata.Transaction`."""
+
+    def __init__(self, connection: sa.Connection, now: datetime) -> None:
+        """Work on a connection that is in a transaction."""
+        self._connection = connection
+        self._time = to_micros(now)
+        self._position = 0
+        self._depth = 0
+        self._is_void = False
+
+    @property
+    def position(self) -> int:
+        """Return the position of the last change made here."""
+        return self._position
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Open a part that can fail alone."""
+        position, name = self._position, f"savepoint_{self._depth}"
+        self._connection.exec_driver_sql(f"SAVEPOINT {name}")
+        self._depth += 1
+        try:
+            yield
+            self.refuse_when_void()
+        except BaseException:
+            self._connection.exec_driver_sql(f"ROLLBACK TO {name}")
+            self._position, self._is_void = position, False
+            raise
+        finally:
+            self._connection.exec_driver_sql(f"RELEASE {name}")
+            self._depth -= 1
+
+    def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
+        """Return the bearers of keys."""
+        keys: dict[str, list[str]] = defaultdict(list)
+        for project, key in names:
+            keys[project].append(key)
+        found = [
+            self._find(owner, memories.c.key, wanted, memories.c.project_id == project, IS_NAMED)
+            for project, wanted in keys.items()
+        ]
+        return {(memory.scope.project_id, memory.key): memory for part in found for memory in part}
+
+    def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
+        """Return the unique holders of contents."""
+        hashes: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for name in names:
+            hashes[name.project_id, name.kind].append(name.content_hash)
+        found: dict[ContentName, Memory] = {}
+        for (project, kind), wanted in hashes.items():
+            place = (memories.c.project_id == project, memories.c.kind == kind)
+            for memory in self._find(owner, memories.c.content_hash, wanted, *place, IS_UNIQUE):
+                found[ContentName(project, kind, memory.content_hash)] = memory
+        return found
+
+    def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
+        """Return those that are there."""
+        return self._one(memories.c.id == memory_id, within(reach))
+
+    def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
+        """Return the newest row of a session."""
+        if not session_id:
+            return None
+        place = (memories.c.owner == owner, memories.c.project_id == project_id)
+        statement = sa.select(memories.c.row).where(*place, memories.c.session_id == session_id, IS_LIVE)
+        return self._connection.execute(statement.order_by(memories.c.row.desc()).limit(1)).scalar()
+
+    def insert(self, records: Sequence[Record]) -> list[Memory]:
+        """Insert new memories."""
+        if not records:
+            return []
+        rows, positions = self._allot(rows=len(records), positions=len(records))
+        first = rows - len(records) + 1
+        written = [replace(record.memory, row=row) for row, record in enumerate(records, start=first)]
+        with self._void_on_race():
+            insert_records(self._connection, [_with_memory(*pair) for pair in zip(records, written, strict=True)])
+        self._log(written, ChangeAction.CREATED, positions)
+        return written
+
+    def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
+        """Write the next revision of a memory."""
+        _, position = self._allot(rows=0, positions=1)
+        after = replace(after, memory=replace(after.memory, row=before.row))
+        with self._void_on_race():
+            update_record(self._connection, before, after)
+        earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
+        self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
+        self._log([after.memory], action, position)
+
+    def purge(self, memory: Memory) -> None:
+        """Remove a memory without a trace but in the outbox."""
+        stored = self._one(memories.c.row == memory.row)
+        if stored is None:
+            return
+        _, position = self._allot(rows=0, positions=1)
+        delete_rows(self._connection, stored)
+        self._log_changes([stored], ChangeAction.PURGED, position)
+
+    def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
+        """Raise access counts."""
+        if not accesses:
+            return
+        statement = (
+            sa.update(memories)
+            .where(memories.c.id == sa.bindparam("memory_id"))
+            .values(access_count=memories.c.access_count + sa.bindparam("number"), access_time=sa.bindparam("moment"))
+        )
+        values = [
+            {"memory_id": memory_id, "number": number, "moment": to_micros(moment)}
+            for memory_id, (number, moment) in accesses.items()
+        ]
+        self._connection.execute(statement, values)
+
+    def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
+        """Return what is remembered of a request."""
+        return requests.recall(self._connection, owner, method, request_id)
+
+    def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
+        """Remember a request."""
+        requests.remember(self._connection, (owner, method, request_id), record, self._time)
+
+    def forget_requests(self, *, before: datetime) -> int:
+        """Forget old requests."""
+        return requests.forget(self._connection, before)
+
+    def refuse_when_void(self) -> None:
+        """Raise when a race was lost and passed over: a part of what was written is missing."""
+        if self._is_void:
+            message = "A key or content was taken by somebody else; repeat the transaction."
+            raise UniquenessRaceError(message)
+
+    @contextmanager
+    def _void_on_race(self) -> Iterator[None]:
+        try:
+            with translate():
+                yield
+        except UniquenessRaceError:
+            self._is_void = True
+            raise
+
+    def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
+        """Take the next numbers of rows and positions; return the last of each."""
+        statement = sa.update(counters).values(
+            last_row=counters.c.last_row + rows, last_position=counters.c.last_position + positions
+        )
+        taken = self._connection.execute(statement.returning(counters.c.last_row, counters.c.last_position)).one()
+        return taken[0], taken[1]
+
+    def _log(self, written: Sequence[Memory], action: ChangeAction, last_position: int) -> None:
+        values = [
+            {
+                "row": memory.row,
+                "revision": memory.revision,
+                "action": action.value,
+                "time": self._time,
+                "snapshot": None,
+            }
+            for memory in written
+        ]
+        insert_many(self._connection, revisions, values)
+        self._log_changes(written, action, last_position)
+
+    def _log_changes(self, written: Sequence[Memory], action: ChangeAction, last_position: int) -> None:
+        values = [
+            {
+                "position": position,
+                "row": memory.row,
+                "memory_id": memory.id,
+                "action": action.value,
+                "revision": memory.revision,
+                "time": self._time,
+                "applied": 0,
+            }
+            for position, memory in enumerate(written, start=last_position - len(written) + 1)
+        ]
+        insert_many(self._connection, outbox, values)
+        self._position = last_position
+
+    def _find(
+        self, owner: str, column: sa.ColumnElement[str], values: Sequence[str], *conditions: sa.ColumnElement[bool]
+    ) -> list[Memory]:
+        wanted = listed("wanted")
+        statement = sa.select(*MEMORY_COLUMNS).where(
+            memories.c.owner == owner, column.in_(sa.select(wanted.c.value)), *conditions
+        )
+        found = self._connection.execute(statement, {"wanted": list_parameter(values)})
+        return [memory_from_row(row) for row in found]
+
+    def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:
+        # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
+        statement: sa.Select[Any] = sa.select(*MEMORY_COLUMNS).where(*conditions).with_for_update()
+        row = self._connection.execute(statement).one_or_none()
+        return None if row is None else memory_from_row(row)
+
+
+def _with_memory(record: Record, memory: Memory) -> Record:
+    return Record(memory, record.chunks, record.is_unique, record.given_vector, record.given_model)

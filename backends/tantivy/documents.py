@@ -1,0 +1,62 @@
+"""Entries as Tantivy's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tantivy import Document, PreTokenizedString, Token
+
+from backends.tantivy.schema import BODY, CONFIDENCE, ENTRY, FINGERPRINT, OWNER, PROJECT, ROW, key, term_key
+from memsvc.domain.entries import Attributes, LexicalEntry
+
+
+def document_of(entry: LexicalEntry) -> Document:
+    """Return the document of an entry."""
+    document = Document()
+    document.add_integer(ENTRY, entry.entry_id)
+    _add_body(document, entry.terms)
+    _add_strings(document, entry.attributes)
+    _add_numbers(document, entry.attributes)
+    return document
+
+
+def _add_body(document: Document, terms: Sequence[str]) -> None:
+    body = " ".join(terms)
+    # Python splits at every character that Tantivy's tokenizer splits at, and at a few more.
+    if body.split() == list(terms) and len(body) == len(term_key(body)):
+        document.add_text(BODY, body)
+        return
+    tokens = [Token(term_key(term), position, 0, 0) for position, term in enumerate(terms)]
+    document.add_pre_tokenized_text(BODY, PreTokenizedString("", tokens))
+
+
+def _add_strings(document: Document, attributes: Attributes) -> None:
+    add = document.add_text
+    add(OWNER, key(attributes.owner))
+    add(PROJECT, key(attributes.project_id))
+    add("agent_id", key(attributes.agent_id))
+    add("session_id", key(attributes.session_id))
+    add("layer", key(attributes.layer))
+    add("kind", key(attributes.kind))
+    add("category", key(attributes.category))
+    add("tier", key(attributes.tier))
+    add("status", key(attributes.status))
+    add("speaker", key(attributes.speaker))
+    for tag in attributes.tags:
+        add("tags", key(tag))
+    for term in attributes.metadata:
+        add("metadata", key(term))
+
+
+def _add_numbers(document: Document, attributes: Attributes) -> None:
+    add = document.add_integer
+    add(ROW, attributes.row)
+    add(FINGERPRINT, attributes.fingerprint)
+    add("importance", attributes.importance)
+    add("create_time", attributes.create_time)
+    add("update_time", attributes.update_time)
+    if attributes.event_time is not None:
+        add("event_time", attributes.event_time)
+    if attributes.expire_time is not None:
+        add("expire_time", attributes.expire_time)
+    document.add_float(CONFIDENCE, attributes.confidence)

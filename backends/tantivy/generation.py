@@ -1,0 +1,123 @@
+"""One generation: a Tantivy index in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tantivy import FieldType, Index, Order, Query, Schema
+
+from backends.tantivy.errors import translate
+from backends.tantivy.filters import selection
+from backends.tantivy.ranking import best_hits
+from backends.tantivy.schema import ENTRY, FINGERPRINT, ROW, build_schema, open_index
+from backends.tantivy.terms import any_term
+from backends.tantivy.writer import TantivyWriter
+from memsvc.domain.entries import Hit, LexicalEntry
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.index import Listed
+
+_PAGE = 10_000
+
+
+class TantivyGeneration:
+    """A generation is made by `replace` and `seal`, goes live by `publish`, and from then on shows every change."""
+
+    def __init__(self, directory: Path, manifest: LexicalManifest, *, heap_bytes: int, is_live: bool) -> None:
+        """Open the generation in the directory, which exists.
+
+        Raises:
+            BackendUnavailableError: What is there cannot be read.
+        """
+        self.manifest = manifest
+        self._directory = directory
+        self._is_live = is_live
+        self._is_discarded = False
+        with translate():
+            self._schema: Schema = build_schema()
+            self._index: Index = open_index(directory, self._schema)
+            self._searcher = self._index.searcher()
+            newest = self._searcher.search(Query.all_query(), 1, count=False, order_by_field=ROW, order=Order.Desc)
+        highest = newest.hits[0][0] if newest.hits else -1
+        self._writer = TantivyWriter(self._index, heap_bytes=heap_bytes, highest_row=highest)
+
+    def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+        """Make the entries of each memory exactly those given; kept and seen at once when the generation is live."""
+        if self._is_live:
+            self._writer.write(changes)
+            self._refresh()
+        else:
+            self._writer.apply(changes)
+
+    def seal(self) -> None:
+        """Write all to the disk and wait for the merging of segments."""
+        self._writer.commit()
+        self._writer.settle()
+
+    def publish(self) -> None:
+        """Write the rest to the disk and let searches see it: the generation goes live, `discard` is harmless."""
+        self._writer.commit()
+        self._refresh()
+        self._is_live = True
+
+    def discard(self) -> None:
+        """Remove the generation, unless it went live."""
+        if not self._is_live and not self._is_discarded:
+            self._is_discarded = True
+            self.remove()
+
+    def remove(self) -> None:
+        """Close the generation and remove its folder; searches that run may go on to their end."""
+        self.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def close(self) -> None:
+        """Give the writer and its threads back. What was not published is lost."""
+        try:
+            self._writer.settle()
+        except BackendUnavailableError:
+            # A writer that failed has no threads left; the entries committed so far are on the disk.
+            return
+
+    def _refresh(self) -> None:
+        with translate():
+            self._index.reload()
+            self._searcher = self._index.searcher()
+
+    def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+        """Return the best entries, equal scores by entry id."""
+        with translate():
+            searcher = self._searcher
+            chosen = selection(self._schema, reach, where)
+            return best_hits(searcher, any_term(self._schema, searcher, terms).and_must_match(chosen), limit=limit)
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every entry as of the first step, ascending."""
+        searcher, after = self._searcher, -1
+        while True:
+            with translate():
+                later = Query.range_query(self._schema, ENTRY, FieldType.Integer, after, None, include_lower=False)
+                found = searcher.search(later, _PAGE, count=False, order_by_field=ENTRY, order=Order.Asc).hits
+                fingerprints = searcher.fast_field_values(FINGERPRINT, [address for _, address in found])
+            for (entry, _), fingerprint in zip(found, fingerprints, strict=True):
+                yield Listed(entry, int(fingerprint or 0))
+            if len(found) < _PAGE:
+                return
+            after = found[-1][0]
+
+    def count(self, reach: Reach | None) -> int:
+        """Return the number of entries in the reach, or of all."""
+        with translate():
+            if reach is None:
+                return self._searcher.num_docs
+            found = self._searcher.search(selection(self._schema, reach, None), 1, count=True)
+            return int(found.count)  # type: ignore[attr-defined]  # Missing from the stubs alone.
+
+    def ping(self) -> None:
+        """Return when the index can be read."""
+        with translate():
+            self._searcher.search(Query.all_query(), 1, count=False)

@@ -1,0 +1,244 @@
+"""The composition root: settings in, a running engine out. The only place that wires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from memsvc.data_directory import DataDirectory, owned
+from memsvc.domain.report import IndexKind
+from memsvc.domain.scoring import Constants
+from memsvc.engine.application import Application
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.rebuild import Rebuild
+from memsvc.engine.index.reindex import Reindex, Upkeep
+from memsvc.engine.index.repair import Repair
+from memsvc.engine.index.sides import LexicalSide, VectorSide
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.lifecycle.diagnose import Diagnose, Pinged
+from memsvc.engine.lifecycle.statistics import Statistics
+from memsvc.engine.performance import Performance
+from memsvc.engine.read.access_counts import AccessCounts
+from memsvc.engine.read.ranking import Ranker
+from memsvc.engine.read.recall import Recall
+from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.read.retrieval import Retrieval
+from memsvc.engine.repeating import Repeating
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.placing import Placing
+from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.requests import Requests, forget_old_requests
+from memsvc.engine.write.revise import Revise
+from memsvc.plugins import load_backend
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.embedder import Embedder
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.vectors import VectorIndex
+from memsvc.settings import BackendChoice, Settings
+
+TIDY_SECONDS = 600.0
+"""How often old requests and applied changes are thrown away."""
+PORTS = ("metadata", "vectors", "lexical", "embedder")
+
+
+class StartError(Exception):
+    """The service cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """The chosen backends, open."""
+
+    metadata: MetadataStore
+    vectors: VectorIndex
+    lexical: LexicalIndex
+    embedder: Embedder
+    names: tuple[tuple[str, str], ...]
+
+    def pinged(self) -> tuple[Pinged, ...]:
+        """Return how to ask each backend whether it is there."""
+        return tuple(Pinged(port, name, getattr(self, port).ping) for port, name in self.names)
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+@contextmanager
+def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
+    """Open the backends that the settings choose, and close them again, the last one first.
+
+    Raises:
+        PluginError: A backend cannot be chosen.
+        StartError: An option of a backend is wrong; nothing was opened.
+    """
+    choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
+    specs = {port: load_backend(port, choice.backend) for port, choice in choices.items()}
+    options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
+    with ExitStack() as stack:
+        backends = {
+            port: stack.enter_context(
+                specs[port].open(options[port], BackendContext(directory=directory / port, now=utc_now))
+            )
+            for port in PORTS
+        }
+        yield Backends(**backends, names=tuple((port, choices[port].backend) for port in PORTS))
+
+
+def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
+    try:
+        return model.model_validate(choice.options)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{port}.options.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}."
+        raise StartError(message) from error
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Application]:
+    """Own the data directory, open everything, run the engine's threads; on leaving, stop and close in order.
+
+    Raises:
+        DataDirectoryLockedError: Another process owns the data directory.
+        PluginError: A backend cannot be chosen.
+        StartError: A backend's options are wrong.
+        BackendUnavailableError: A backend cannot be opened.
+    """
+    with (
+        owned(settings.data_dir) as directory,
+        opened(settings, directory.path) as backends,
+        ExitStack() as stack,
+    ):
+        yield _wired(settings, directory, backends, stack)
+
+
+def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
+    """Make every use case and start the threads; *stack* stops them, the last one first."""
+    performance = Performance(utc_now)
+    embedding = Embedding(backends.embedder, backends.metadata.embeddings)
+    index = _indexing(settings, directory, backends, embedding, performance, stack)
+    writes = _writing(settings, backends, embedding, index.indexer, stack)
+    retrieval = Retrieval(
+        backends.metadata.memories, backends.vectors, backends.lexical, embedding, settings.server.search_threads
+    )
+    stack.callback(retrieval.close)
+    reads = backends.metadata.memories
+    return Application(
+        remember=writes.remember,
+        revise=writes.revise,
+        importing=writes.importing,
+        recollect=Recollect(backends.metadata.memories, writes.accesses),
+        recall=Recall(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, utc_now),
+        indexer=index.indexer,
+        reindex=index.reindex,
+        statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
+        diagnose=Diagnose(
+            backends.pinged(),
+            backends.metadata.feed,
+            (backends.vectors, backends.lexical),
+            (index.indexer, index.reindex),
+            performance,
+        ),
+        performance=performance,
+        embedding=embedding,
+    )
+
+
+def _constants(settings: Settings) -> Constants:
+    ranking = settings.ranking
+    return Constants(
+        depth=ranking.depth,
+        neighbour=ranking.neighbour,
+        session=ranking.session,
+        date=ranking.date,
+        speaker=ranking.speaker,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexing:
+    indexer: Indexer
+    reindex: Reindex
+
+
+def _indexing(
+    settings: Settings,
+    directory: DataDirectory,
+    backends: Backends,
+    embedding: Embedding,
+    performance: Performance,
+    stack: ExitStack,
+) -> _Indexing:
+    feed = backends.metadata.feed
+    tier = settings.ranking.tier
+    entries = VectorEntries(embedding, tier)
+    sides: dict[IndexKind, VectorSide | LexicalSide] = {
+        IndexKind.VECTORS: VectorSide(backends.vectors, entries, embedding, tier),
+        IndexKind.LEXICAL: LexicalSide(backends.lexical),
+    }
+    applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
+    stack.callback(applying.close)
+    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying))
+    reindex.prepare()
+    indexer = Indexer(feed, applying, performance)
+    upkeep = Upkeep(
+        reindex,
+        interval_seconds=settings.indexing.upkeep_seconds,
+        repair_first=not directory.was_closed_cleanly,
+    )
+    indexer.start()
+    stack.callback(indexer.stop)
+    upkeep.start()
+    stack.callback(upkeep.stop)
+    return _Indexing(indexer, reindex)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    remember: Remember
+    revise: Revise
+    importing: Importing
+    accesses: AccessCounts
+
+
+def _writing(
+    settings: Settings, backends: Backends, embedding: Embedding, indexer: Indexer, stack: ExitStack
+) -> _Writing:
+    store = backends.metadata
+    committer = Committer(store)
+    stack.callback(committer.close)
+    committer.on_commit(indexer.nudge)
+    accesses = AccessCounts(committer, utc_now)
+    stack.callback(Repeating("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
+    outbox = timedelta(days=settings.indexing.outbox_days)
+
+    def tidy() -> None:
+        forget_old_requests(committer, utc_now())
+        store.feed.trim(before=utc_now() - outbox)
+
+    stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
+    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now)
+    recording = Recording(drafting, store.feed)
+    placing = Placing(drafting, recording)
+    requests = Requests(committer, store.memories)
+    return _Writing(
+        remember=Remember(drafting, placing, requests, accesses),
+        revise=Revise(drafting, recording, requests, utc_now),
+        importing=Importing(committer, drafting, placing, accesses),
+        accesses=accesses,
+    )

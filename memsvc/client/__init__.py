@@ -1,0 +1,23 @@
+"""The Python client: `AsyncMemsvc` for asyncio, `Memsvc` for everything else, with the same methods."""
+
+from __future__ import annotations
+
+from memsvc.client.asynchronous import AsyncMemsvc
+from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.errors import MemsvcCallError, Violation
+from memsvc.client.synchronous import Memsvc
+from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "AsyncMemsvc",
+    "Changes",
+    "Draft",
+    "Filters",
+    "MemoryFields",
+    "Memsvc",
+    "MemsvcCallError",
+    "Search",
+    "SearchOptions",
+    "Violation",
+]

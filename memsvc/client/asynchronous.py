@@ -1,0 +1,54 @@
+"""The client for asyncio. Everything the client can do is in it; the other face only waits for it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.connection import Connection
+from memsvc.client.reading import Reads
+from memsvc.client.upkeep import Upkeep
+from memsvc.client.writing import Writes
+from memsvc.v1 import types_pb2 as types
+
+
+class AsyncMemsvc(Writes, Reads, Upkeep):
+    """A connection to a memory service, for one user and project. Use it as an async context manager.
+
+    Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are
+    given no request_id make their own, so that a call which is tried again still happens once. A timeout is in seconds
+    and holds for all tries together.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        user_id: str,
+        project_id: str = "",
+        agent_id: str = "",
+        session_id: str = "",
+        timeout: float = 30.0,
+    ) -> None:
+        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none."""
+        super().__init__(types.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id))
+        self._address = address
+        self._timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        """Open the channel. It connects with the first call."""
+        self._opened = Connection(self._address, timeout_seconds=self._timeout)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the channel and end what is under way."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the channel and end what is under way. Closing twice is no error."""
+        connection, self._opened = self._opened, None
+        if connection is not None:
+            await connection.close()

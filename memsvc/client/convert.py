@@ -1,0 +1,180 @@
+"""Plain values to the messages of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.client.values import Draft, Filters, MemoryFields, SearchOptions, TimeRange
+from memsvc.v1 import memory_service_pb2 as memories
+from memsvc.v1 import search_service_pb2 as search
+from memsvc.v1 import types_pb2 as types
+
+SCOPE_FIELDS = ("project_id", "agent_id", "session_id")
+
+
+class _Enum(Protocol):
+    def keys(self) -> Iterable[str]: ...
+
+
+def enum_to_proto(field: str, kind: _Enum, prefix: str, name: str) -> Any:
+    """Return the value of an enum from its name without *prefix*.
+
+    Raises:
+        ValueError: The enum has no such name; the message says which it has.
+    """
+    known = [key.removeprefix(prefix) for key in kind.keys() if not key.endswith("_UNSPECIFIED")]  # noqa: SIM118
+    if name not in known:
+        message = f"{field}: {name!r} is none of {', '.join(known)}."
+        raise ValueError(message)
+    return getattr(kind, "Value")(prefix + name)  # noqa: B009 - the stubs type it per enum
+
+
+_ENUMS: Mapping[str, tuple[_Enum, str]] = {
+    "layer": (types.MemoryLayer, "MEMORY_LAYER_"),
+    "kind": (types.MemoryKind, "MEMORY_KIND_"),
+    "tier": (types.MemoryTier, "MEMORY_TIER_"),
+    "status": (types.MemoryStatus, "MEMORY_STATUS_"),
+    "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
+    "last_days_field": (types.TimeField, "TIME_FIELD_"),
+    "mode": (search.SearchMode, "SEARCH_MODE_"),
+    "wait_for": (types.WaitFor, "WAIT_FOR_"),
+    "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
+}
+_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
+_TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})
+
+
+def named(field: str, name: str | None) -> Any:
+    """Return the enum value for a field that is named like its enum; None is UNSPECIFIED."""
+    kind, prefix = _ENUMS[field]
+    return 0 if name is None else enum_to_proto(field, kind, prefix, name)
+
+
+def timestamp_to_proto(field: str, time: datetime) -> Timestamp:
+    """Return a moment.
+
+    Raises:
+        ValueError: *time* has no time zone, so nobody knows which moment it is.
+    """
+    if time.tzinfo is None:
+        message = f"{field}: {time.isoformat()} needs a time zone."
+        raise ValueError(message)
+    moment = Timestamp()
+    moment.FromDatetime(time)
+    return moment
+
+
+def time_range_to_proto(field: str, bounds: TimeRange) -> types.TimeRange:
+    """Return a span of time; None leaves a side open."""
+    start, end = bounds
+    return types.TimeRange(
+        start=None if start is None else timestamp_to_proto(field, start),
+        end=None if end is None else timestamp_to_proto(field, end),
+    )
+
+
+def memory_to_proto(fields: MemoryFields, **more: Any) -> types.Memory:
+    """Return a memory with *fields*, and *more* that is in no MemoryFields.
+
+    Raises:
+        ValueError: A name of an enum is unknown, a time has no zone, or the metadata are no JSON.
+    """
+    given: dict[str, Any] = {**fields, **more}
+    scope = {name: given.pop(name) for name in SCOPE_FIELDS if name in given}
+    values = {name: _value_of_memory(name, value) for name, value in given.items()}
+    return types.Memory(scope=types.Scope(**scope) if scope else None, **values)
+
+
+def _value_of_memory(name: str, value: Any) -> Any:
+    if name in _ENUMS:
+        return named(name, value)
+    if isinstance(value, datetime):
+        return timestamp_to_proto(name, value)
+    if isinstance(value, timedelta):
+        duration = Duration()
+        duration.FromTimedelta(value)
+        return duration
+    return _SPECIAL[name](value) if name in _SPECIAL else value
+
+
+def _keywords(value: Mapping[str, float] | Iterable[str]) -> list[types.Keyword]:
+    weights = value if isinstance(value, Mapping) else dict.fromkeys(value, 1.0)
+    return [types.Keyword(term=term, weight=weight) for term, weight in weights.items()]
+
+
+def _file_refs(value: Iterable[tuple[str, str]]) -> list[types.FileRef]:
+    return [types.FileRef(category=category, id=file_id) for category, file_id in value]
+
+
+def _struct(value: Mapping[str, Any]) -> Struct:
+    struct = Struct()
+    struct.update(dict(value))
+    return struct
+
+
+_SPECIAL: Mapping[str, Callable[[Any], Any]] = {"keywords": _keywords, "file_refs": _file_refs, "metadata": _struct}
+
+
+def batch_memory_to_proto(draft: Draft | types.Memory | memories.BatchMemory) -> memories.BatchMemory:
+    """Return one memory of a batch; messages are taken as they are."""
+    if isinstance(draft, memories.BatchMemory):
+        return draft
+    if isinstance(draft, types.Memory):
+        return memories.BatchMemory(memory=draft)
+    fields = dict(draft)
+    vector = fields.pop("vector", ())
+    return memories.BatchMemory(memory=memory_to_proto(MemoryFields(), **fields), vector=vector)  # type: ignore[arg-type]  # popped from a dict of many types
+
+
+def filter_to_proto(filters: Filters) -> types.Filter:
+    """Return a filter.
+
+    Raises:
+        ValueError: A name of an enum is unknown, or a time has no zone.
+    """
+    given: dict[str, Any] = dict(filters)
+    return types.Filter(**{name: _value_of_filter(name, value) for name, value in given.items()})
+
+
+def _value_of_filter(name: str, value: Any) -> Any:
+    if name in _ENUM_LISTS:
+        return [named(_ENUM_LISTS[name], each) for each in value]
+    if name in _ENUMS:
+        return named(name, value)
+    if name in _TIME_RANGES:
+        return time_range_to_proto(name, value)
+    if name == "metadata":
+        return [_metadata_equals(path, each) for path, each in value.items()]
+    return value
+
+
+def _metadata_equals(path: str, value: str | float | bool | None) -> types.MetadataEquals:  # noqa: FBT001 - JSON
+    if value is None:
+        return types.MetadataEquals(path=path, value=Value(null_value=NULL_VALUE))
+    if isinstance(value, bool):
+        return types.MetadataEquals(path=path, value=Value(bool_value=value))
+    if isinstance(value, str):
+        return types.MetadataEquals(path=path, value=Value(string_value=value))
+    return types.MetadataEquals(path=path, value=Value(number_value=value))
+
+
+def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> search.SearchRequest:
+    """Return a search in *scope*.
+
+    Raises:
+        ValueError: A name of an enum is unknown, or a time has no zone.
+    """
+    values: dict[str, Any] = dict(options)
+    if "mode" in values:
+        values["mode"] = named("mode", values["mode"])
+    if "filters" in values:
+        values["filter"] = filter_to_proto(values.pop("filters"))
+    if "time_range" in values:
+        values["time_range"] = time_range_to_proto("time_range", values["time_range"])
+    return search.SearchRequest(scope=scope, query=query, **values)

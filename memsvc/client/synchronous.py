@@ -1,0 +1,192 @@
+"""The client for code without asyncio: the same client, run on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from memsvc.client.asynchronous import AsyncMemsvc
+from memsvc.client.channel import DEFAULT_ADDRESS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _LoopThread:
+    """A thread with a running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="memsvc-client", daemon=True)
+        self._thread.start()
+
+    def wait_for(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run *work* on the loop and return its result; when the wait is interrupted, the work is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def stop(self) -> None:
+        """End the loop and the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()
+
+
+class _SharedLoop:
+    """One loop for all clients of the process: gRPC complains when it has to serve two."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._thread: _LoopThread | None = None
+
+    def enter(self) -> _LoopThread:
+        with self._lock:
+            self._users += 1
+            self._thread = self._thread or _LoopThread()
+            return self._thread
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._thread is not None:
+                self._thread.stop()
+                self._thread = None
+
+
+_SHARED = _SharedLoop()
+
+
+def _sync(
+    method: Callable[Concatenate[AsyncMemsvc, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Memsvc, P], R]:
+    """Return a method that waits for the one of the asynchronous client."""
+
+    @functools.wraps(method)
+    def call(self: Memsvc, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.loop.wait_for(method(self.client, *args, **kwargs))
+
+    return call
+
+
+def _stream(
+    method: Callable[Concatenate[AsyncMemsvc, P], AsyncGenerator[R, None]],
+) -> Callable[Concatenate[Memsvc, P], Iterator[R]]:
+    """Return a method that yields what the one of the asynchronous client does."""
+
+    @functools.wraps(method)
+    def call(self: Memsvc, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        loop = self.loop
+        source = method(self.client, *args, **kwargs)
+        try:
+            while True:
+                try:
+                    yield loop.wait_for(_next(source))
+                except StopAsyncIteration:
+                    return
+        finally:
+            loop.wait_for(_closed(source))
+
+    return call
+
+
+async def _next(source: AsyncGenerator[R, None]) -> R:
+    return await anext(source)
+
+
+async def _closed(source: AsyncGenerator[R, None]) -> None:
+    await source.aclose()
+
+
+class Memsvc:
+    """A connection to a memory service, for one user and project. Use it as a context manager.
+
+    It does what AsyncMemsvc does, method by method, and may be used from several threads. Streams are iterators; to
+    leave one early, close it or drop it.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        user_id: str,
+        project_id: str = "",
+        agent_id: str = "",
+        session_id: str = "",
+        timeout: float = 30.0,
+    ) -> None:
+        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none."""
+        self.client = AsyncMemsvc(
+            address,
+            user_id=user_id,
+            project_id=project_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            timeout=timeout,
+        )
+        self._loop: _LoopThread | None = None
+
+    def __enter__(self) -> Self:
+        """Open the channel. It connects with the first call."""
+        self._loop = _SHARED.enter()
+        self._loop.wait_for(self.client.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the channel and end what is under way."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the channel and end what is under way. Closing twice is no error."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            try:
+                loop.wait_for(self.client.close())
+            finally:
+                _SHARED.leave()
+
+    @property
+    def loop(self) -> _LoopThread:
+        """The thread that does the work.
+
+        Raises:
+            RuntimeError: The client is not open.
+        """
+        if self._loop is None:
+            message = "The client is not open; use it as a context manager."
+            raise RuntimeError(message)
+        return self._loop
+
+    wait_ready = _sync(AsyncMemsvc.wait_ready)
+    create = _sync(AsyncMemsvc.create)
+    create_many = _sync(AsyncMemsvc.create_many)
+    import_memories = _stream(AsyncMemsvc.import_memories)
+    get = _sync(AsyncMemsvc.get)
+    get_many = _sync(AsyncMemsvc.get_many)
+    update = _sync(AsyncMemsvc.update)
+    delete = _sync(AsyncMemsvc.delete)
+    restore = _sync(AsyncMemsvc.restore)
+    search = _sync(AsyncMemsvc.search)
+    search_many = _sync(AsyncMemsvc.search_many)
+    stats = _sync(AsyncMemsvc.stats)
+    diagnose = _sync(AsyncMemsvc.diagnose)
+    performance = _sync(AsyncMemsvc.performance)
+    reindex = _stream(AsyncMemsvc.reindex)
+    list = _stream(AsyncMemsvc.list)

@@ -1,0 +1,73 @@
+"""Looking after the service."""
+# ruff: noqa: ASYNC109 - the timeouts go to the service, too
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+import grpc
+
+from memsvc.client import convert
+from memsvc.client.connection import Connected
+from memsvc.client.errors import MemsvcCallError
+from memsvc.client.values import Index, ReindexMode
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle
+
+
+class Upkeep(Connected):
+    """The calls about the service as a whole."""
+
+    async def wait_ready(self, timeout: float = 30.0) -> None:
+        """Return as soon as the service answers searches.
+
+        Raises:
+            MemsvcCallError: DEADLINE_EXCEEDED, it did not within *timeout* seconds.
+        """
+        await self._remote.wait_ready(timeout)
+
+    async def stats(self, *, timeout: float | None = None) -> lifecycle.GetStatsResponse:
+        """Return counts of the memories that the scope sees."""
+        return await self._remote.unary(
+            self._remote.lifecycle.GetStats, lifecycle.GetStatsRequest(scope=self.scope), timeout
+        )
+
+    async def diagnose(
+        self,
+        *,
+        verify: bool = False,
+        timeout: float | None = None,
+    ) -> lifecycle.DiagnoseResponse:
+        """Return how backends and indexes are; with *verify* every index entry is compared with the store."""
+        return await self._remote.unary(
+            self._remote.lifecycle.Diagnose, lifecycle.DiagnoseRequest(verify=verify), timeout
+        )
+
+    async def performance(
+        self,
+        operation: str = "",
+        *,
+        timeout: float | None = None,
+    ) -> lifecycle.GetPerformanceResponse:
+        """Return how long operations took since the service started; all of them, or the one that is named."""
+        request = lifecycle.GetPerformanceRequest(operation=operation)
+        return await self._remote.unary(self._remote.lifecycle.GetPerformance, request, timeout)
+
+    async def reindex(
+        self, indexes: Sequence[Index] = (), *, mode: ReindexMode = "REBUILD"
+    ) -> AsyncGenerator[lifecycle.ReindexResponse, None]:
+        """Make indexes equal to the store again and yield the progress; the last response is of the phase DONE.
+
+        Leaving the loop early stops it.
+        """
+        request = lifecycle.ReindexRequest(
+            indexes=[convert.enum_to_proto("indexes", lifecycle.IndexKind, "INDEX_KIND_", name) for name in indexes],
+            mode=convert.enum_to_proto("mode", lifecycle.ReindexMode, "REINDEX_MODE_", mode),
+        )
+        call = self._remote.lifecycle.Reindex(request)
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()

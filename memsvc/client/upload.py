@@ -1,0 +1,148 @@
+"""An import: drafts in batches up the stream, progress down, taken up again when the connection breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from itertools import islice
+
+import grpc
+
+from memsvc.client.convert import batch_memory_to_proto
+from memsvc.client.errors import MemsvcCallError
+from memsvc.client.values import Draft
+from memsvc.v1 import memory_service_pb2 as memories
+from memsvc.v1 import types_pb2 as types
+
+BATCH_MEMORIES = 500
+BATCH_BYTES = 4 * 1024 * 1024
+WINDOW_BATCHES = 4
+"""Batches that may be under way before the service has said that the first of them is durable."""
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 0.1
+
+Call = grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]
+Method = grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]
+Drafts = Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory]
+
+
+class Upload:
+    """One import, over as many streams as it takes. What is not yet known to be durable is kept to be sent again."""
+
+    def __init__(self, method: Method, header: memories.ImportHeader, drafts: Drafts) -> None:
+        """Prepare to send *drafts* under *header*."""
+        self._method = method
+        self._header = header
+        self._batches = _batched(drafts)
+        self._unsettled: deque[memories.ImportBatch] = deque()
+        self._sent = 0
+        self._read_to = 0
+        self._before = memories.ImportMemoriesResponse()
+        self._latest = memories.ImportMemoriesResponse()
+
+    async def run(self) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
+        """Send everything and yield the progress, the last one `done`.
+
+        Raises:
+            MemsvcCallError: The service refused, or could not be reached again.
+        """
+        failures = 0
+        while True:
+            settled = self._latest.next_index
+            try:
+                async for progress in self._stream():
+                    yield progress
+            except MemsvcCallError as error:
+                failures = 1 if self._latest.next_index > settled else failures + 1
+                if error.code is not grpc.StatusCode.UNAVAILABLE or failures == ATTEMPTS:
+                    raise
+                await asyncio.sleep(error.retry_seconds or FIRST_PAUSE_SECONDS * 2**failures)
+            else:
+                return
+
+    async def _stream(self) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
+        """Send what is not settled over one stream, until it is done or breaks."""
+        self._before, self._sent = self._latest, 0
+        call = self._method()
+        try:
+            await call.write(memories.ImportMemoriesRequest(header=self._header))
+            yield await self._answer(call)
+            while (batch := await self._next()) is not None:
+                await call.write(memories.ImportMemoriesRequest(batch=batch))
+                while self._sent >= WINDOW_BATCHES:
+                    yield await self._answer(call)
+            await call.done_writing()
+            while not self._latest.done:
+                yield await self._answer(call)
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        except asyncio.InvalidStateError as error:
+            raise await _ended(call) from error
+        finally:
+            call.cancel()
+
+    async def _next(self) -> memories.ImportBatch | None:
+        """Return the next batch to send: one that a broken stream left over, else one from the source."""
+        while self._sent == len(self._unsettled):
+            drafts = await anext(self._batches, None)
+            if drafts is None:
+                return None
+            batch = memories.ImportBatch(first_index=self._read_to, memories=drafts)
+            self._read_to += len(drafts)
+            if self._read_to > self._latest.next_index:
+                self._unsettled.append(batch)
+        self._sent += 1
+        return self._unsettled[self._sent - 1]
+
+    async def _answer(self, call: Call) -> memories.ImportMemoriesResponse:
+        """Read one response; forget the batches that it settles; count what earlier streams did."""
+        response = await call.read()
+        if not isinstance(response, memories.ImportMemoriesResponse):
+            raise await _ended(call)
+        while self._unsettled and _end(self._unsettled[0]) <= response.next_index:
+            self._unsettled.popleft()
+            self._sent = max(self._sent - 1, 0)
+        for count in ("received", "created", "updated", "duplicates", "failed"):
+            setattr(response, count, getattr(response, count) + getattr(self._before, count))
+        self._latest = response
+        return response
+
+
+def _end(batch: memories.ImportBatch) -> int:
+    return batch.first_index + len(batch.memories)
+
+
+async def _ended(call: Call) -> MemsvcCallError:
+    """Return why a stream ended before it was done."""
+    trailers = await call.trailing_metadata()
+    packed = next((value for key, value in trailers if key == "grpc-status-details-bin"), b"")
+    code = await call.code()
+    if code is grpc.StatusCode.OK:
+        return MemsvcCallError(grpc.StatusCode.UNAVAILABLE, "The import's stream ended before it was done.")
+    return MemsvcCallError.from_status(code, await call.details() or code.name, packed)
+
+
+async def _batched(drafts: Drafts) -> AsyncGenerator[list[memories.BatchMemory], None]:
+    """Yield batches that are neither too many memories nor too large a message."""
+    batch: list[memories.BatchMemory] = []
+    size = 0
+    async for memory in _memories(drafts):
+        if batch and (len(batch) == BATCH_MEMORIES or size + memory.ByteSize() > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(memory)
+        size += memory.ByteSize()
+    if batch:
+        yield batch
+
+
+async def _memories(drafts: Drafts) -> AsyncGenerator[memories.BatchMemory, None]:
+    if isinstance(drafts, AsyncIterable):
+        async for draft in drafts:
+            yield batch_memory_to_proto(draft)
+        return
+    source = iter(drafts)
+    while some := await asyncio.to_thread(lambda: [batch_memory_to_proto(draft) for draft in islice(source, 100)]):
+        for memory in some:
+            yield memory

@@ -1,0 +1,140 @@
+"""What the client takes: plain Python values, named as in the API. Enums are names without their prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Required, TypedDict
+
+from memsvc.v1 import search_service_pb2 as search
+from memsvc.v1 import types_pb2 as types
+
+Layer = Literal["CORE", "SESSION", "SHORT_TERM", "LONG_TERM"]
+Kind = Literal[
+    "FACT",
+    "PREFERENCE",
+    "EXPERIENCE",
+    "OPINION",
+    "KNOWLEDGE",
+    "DECISION",
+    "TASK",
+    "NOTE",
+    "SUMMARY",
+    "DOCUMENT",
+    "SKILL",
+    "MESSAGE",
+]
+Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
+WaitFor = Literal["STORED", "INDEXED"]
+OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
+Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
+TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
+SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
+Index = Literal["VECTORS", "LEXICAL"]
+ReindexMode = Literal["REBUILD", "REPAIR"]
+
+TimeRange = tuple[datetime | None, datetime | None]
+"""From the first moment within to the first after; None leaves a side open."""
+
+
+class MemoryFields(TypedDict, total=False):
+    """The fields of a memory beside its content. types.proto says what each means.
+
+    Times need a time zone. Keywords without weights weigh 1. A file reference is a category and an id. The project,
+    the agent and the session take the place of the client's own for this memory.
+    """
+
+    key: str
+    layer: Layer
+    kind: Kind
+    category: str
+    speaker: str
+    title: str
+    summary: str
+    tags: Sequence[str]
+    keywords: Mapping[str, float] | Sequence[str]
+    related_ids: Sequence[str]
+    file_refs: Sequence[tuple[str, str]]
+    importance: int
+    tier: Tier
+    confidence: float
+    event_time: datetime
+    expire_time: datetime
+    ttl: timedelta
+    work_in_progress: bool
+    source: str
+    metadata: Mapping[str, Any]
+    project_id: str
+    agent_id: str
+    session_id: str
+
+
+class Draft(MemoryFields, total=False):
+    """A memory to be stored together with others."""
+
+    content: Required[str]
+    vector: Sequence[float]
+
+
+class Changes(MemoryFields, total=False):
+    """New values of a memory. A field that is given is changed, also to nothing; one that is left out stays."""
+
+    content: str
+    status: Status
+    vector: Sequence[float]
+
+
+class Filters(TypedDict, total=False):
+    """What narrows a read, as Filter in types.proto. All that are given must match."""
+
+    layers: Sequence[Layer]
+    kinds: Sequence[Kind]
+    categories: Sequence[str]
+    tiers: Sequence[Tier]
+    statuses: Sequence[Status]
+    tags_any: Sequence[str]
+    tags_all: Sequence[str]
+    create_time: TimeRange
+    update_time: TimeRange
+    access_time: TimeRange
+    event_time: TimeRange
+    last_days: int
+    last_days_field: TimeField
+    min_importance: int
+    max_importance: int
+    min_confidence: float
+    max_confidence: float
+    visibility: Visibility
+    agent_ids: Sequence[str]
+    session_ids: Sequence[str]
+    speakers: Sequence[str]
+    metadata: Mapping[str, str | float | bool | None]
+    ids: Sequence[str]
+    include_expired: bool
+    where: types.FilterExpression
+
+
+class SearchOptions(TypedDict, total=False):
+    """How to search, as SearchRequest in search_service.proto."""
+
+    mode: SearchMode
+    limit: int
+    filters: Filters
+    time_range: TimeRange
+    keywords: Sequence[str]
+    vector: Sequence[float]
+    fusion: search.Fusion
+    weighting: search.Weighting
+    min_score: float
+    snippet_chars: int
+    include_files: bool
+    explain: bool
+    page_token: str
+    consistency_token: str
+
+
+class Search(SearchOptions, total=False):
+    """One of several searches."""
+
+    query: str

@@ -1,0 +1,55 @@
+"""Who owns the data directory: one process at a time, and whether the last one left in good order."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsvc.domain.errors import DataDirectoryLockedError
+
+LOCK = "memsvc.lock"
+CLEAN = "closed-cleanly"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """A data directory that this process owns.
+
+    Attributes:
+        path: The directory.
+        was_closed_cleanly: Whether the last owner closed everything; true for a new directory.
+    """
+
+    path: Path
+    was_closed_cleanly: bool
+
+
+@contextmanager
+def owned(path: Path) -> Iterator[DataDirectory]:
+    """Own *path*, making it when it is not there, until the context ends; the kernel frees it after kill -9 too.
+
+    Raises:
+        DataDirectoryLockedError: Another process owns it.
+        OSError: It cannot be made or written to.
+    """
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (path / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise DataDirectoryLockedError(lock.read().strip() or "unknown") from error
+        lock.seek(0)
+        lock.truncate()
+        lock.write(str(os.getpid()))
+        lock.flush()
+        mark = path / CLEAN
+        fresh = not any(child.name != LOCK for child in path.iterdir())
+        clean = mark.exists()
+        mark.unlink(missing_ok=True)
+        yield DataDirectory(path, was_closed_cleanly=clean or fresh)
+        mark.touch()

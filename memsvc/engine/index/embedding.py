@@ -1,0 +1,79 @@
+"""Embedding with a memory: the same passage, or query, is not embedded twice (requirement M14)."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.metadata import EmbeddingCache
+
+QUERY_CACHE_SIZE = 10_000
+SLICE = 32
+"""Passages embedded between two looks at the cache: work that is cut off loses no more than this."""
+
+
+class Embedding:
+    """An embedder behind two caches: passages in the store, for good, and recent queries in memory."""
+
+    def __init__(self, embedder: Embedder, cache: EmbeddingCache, *, query_cache_size: int = QUERY_CACHE_SIZE) -> None:
+        self._embedder = embedder
+        self._cache = cache
+        self._queries: OrderedDict[str, Vector] = OrderedDict()
+        self._query_cache_size = query_cache_size
+        self._lock = threading.Lock()
+
+    @property
+    def model(self) -> str:
+        """Name the vector space."""
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        """Return the length of every vector."""
+        return self._embedder.dimension
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector for each text, in order; those not yet known are embedded and stored.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached; what was embedded before that is stored.
+        """
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        known = self._cache.get(self.model, digests)
+        absent = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
+        pairs = list(absent.items())
+        for start in range(0, len(pairs), SLICE):
+            part = pairs[start : start + SLICE]
+            vectors = self._embedder.embed_passages([text for _, text in part])
+            fresh = {digest: row.astype("<f4").tobytes() for (digest, _), row in zip(part, vectors, strict=True)}
+            self._cache.put(self.model, fresh)
+            known.update(fresh)
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
+
+    def query(self, text: str) -> Vector:
+        """Return the vector of a query.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+        """
+        with self._lock:
+            if (found := self._queries.get(text)) is not None:
+                self._queries.move_to_end(text)
+                return found
+        vector = self._embedder.embed_query(text)
+        with self._lock:
+            self._queries[text] = vector
+            while len(self._queries) > self._query_cache_size:
+                self._queries.popitem(last=False)
+        return vector
+
+    def ping(self) -> None:
+        """Return when the model answers, or raise BackendUnavailableError."""
+        self._embedder.ping()

@@ -1,0 +1,155 @@
+"""The indexer: one thread that follows the outbox, so that what is stored is found."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from memsvc.domain.errors import BackendClosedError, MemsvcError
+from memsvc.domain.indexing import Change
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.progress import Waiters
+from memsvc.engine.performance import Performance
+from memsvc.ports.metadata import IndexFeed
+
+GROUP = 512
+"""Changes read from the outbox at a time."""
+URGENT = 64
+"""Changes that somebody waits for by name, taken ahead of the rest in one go."""
+IDLE_SECONDS = 1.0
+"""How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
+BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+log = logging.getLogger(__name__)
+
+
+class Indexer:
+    """Follows the outbox. Every waiting writer is served by the same commit of the indexes (group commit)."""
+
+    def __init__(self, feed: IndexFeed, applying: Applying, performance: Performance) -> None:
+        self._feed = feed
+        self._applying = applying
+        self._performance = performance
+        self._waiters = Waiters()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._caught_up = threading.Event()
+        self._applied = feed.applied()
+        self._replay_to = feed.head()
+        self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+
+    @property
+    def replaying(self) -> bool:
+        """Return whether changes of an earlier run of the process still wait."""
+        return not self._caught_up.is_set()
+
+    @property
+    def applied(self) -> int:
+        """Return the position up to which every change is applied, as last seen."""
+        return self._applied
+
+    @property
+    def pending(self) -> int:
+        """Return how many changes wait."""
+        return self._feed.pending_count()
+
+    def start(self) -> None:
+        """Start following."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the part under way and stop; what is left is replayed at the next start."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._waiters.fail()
+
+    def nudge(self) -> None:
+        """Say that there are new changes."""
+        self._wake.set()
+
+    def reached(self, position: int) -> Future[None]:
+        """Return a future that is done once every change up to *position* can be found.
+
+        It fails with BackendClosedError when the indexer stops first.
+        """
+        if position <= self._applied:
+            return _done()
+        return self._queued(self._waiters.until(position))
+
+    def written(self, position: int, count: int = 1) -> Future[None]:
+        """Return a future that is done once the *count* changes that end at *position* can be found.
+
+        They are taken ahead of a backlog, so that a single write does not wait for an import.
+        """
+        if count <= 0 or position <= self._applied:
+            return _done()
+        return self._queued(self._waiters.exactly(range(position - count + 1, position + 1)))
+
+    def _queued(self, future: Future[None]) -> Future[None]:
+        if self._stopping.is_set():
+            self._waiters.fail()
+        self._waiters.settle((), self._applied)
+        self._wake.set()
+        return future
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                busy = self._step()
+                failures = 0
+            except BackendClosedError:
+                return
+            except MemsvcError:
+                log.warning("indexing failed and will be tried again", exc_info=True)
+                self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+                failures += 1
+                continue
+            if not busy:
+                self._wake.wait(IDLE_SECONDS)
+                self._wake.clear()
+
+    def _step(self) -> bool:
+        changes = self._next()
+        if not changes:
+            self._advance(())
+            self._caught_up.set()
+            return False
+        started = time.perf_counter()
+        for part in self._applying.apply(changes):
+            self._advance(part)
+            self._performance.record("Apply", "engine", time.perf_counter() - started)
+            started = time.perf_counter()
+            if self._stopping.is_set() or self._somebody_waits(part):
+                break
+        return True
+
+    def _next(self) -> list[Change]:
+        if wanted := self._waiters.wanted(limit=URGENT):
+            asked = set(wanted)
+            found = self._feed.since(wanted[0] - 1, limit=URGENT)
+            if urgent := [change for change in found if change.position in asked]:
+                return urgent
+        return self._feed.pending(limit=GROUP)
+
+    def _somebody_waits(self, part: Sequence[Change]) -> bool:
+        """Return whether to leave the backlog for those who wait by name."""
+        done = {change.position for change in part}
+        return any(position not in done for position in self._waiters.wanted(limit=1))
+
+    def _advance(self, part: Sequence[Change]) -> None:
+        self._applied = self._feed.applied()
+        if self._applied >= self._replay_to:
+            self._caught_up.set()
+        self._waiters.settle([change.position for change in part], self._applied)
+
+
+def _done() -> Future[None]:
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future

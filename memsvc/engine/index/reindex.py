@@ -1,0 +1,130 @@
+"""Reindexing on call, and by itself when an index has outgrown what it was built for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Mapping, Sequence
+
+from memsvc.domain.errors import MemsvcError, ReindexRunningError
+from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
+from memsvc.engine.index.rebuild import Rebuild
+from memsvc.engine.index.repair import Differences, Repair
+from memsvc.engine.index.sides import Side, VectorSide
+from memsvc.ports.metadata import IndexFeed
+
+IDLE_BELOW = 256
+"""More pending changes than this mean that an import is under way: rebuilding waits for it to end."""
+
+log = logging.getLogger(__name__)
+
+
+class Reindex:
+    """Rebuilds or repairs indexes, one run at a time in the process."""
+
+    def __init__(self, feed: IndexFeed, sides: Mapping[IndexKind, Side], rebuild: Rebuild, repair: Repair) -> None:
+        self._feed = feed
+        self._sides = sides
+        self._rebuild = rebuild
+        self._repair = repair
+        self._running = threading.Lock()
+
+    def run(self, indexes: Sequence[IndexKind], mode: ReindexMode) -> Generator[ReindexProgress, None, None]:
+        """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
+
+        Raises:
+            ReindexRunningError: Another run is under way.
+            BackendUnavailableError: An index or the embedder cannot be reached; the live generations stay.
+        """
+        if not self._running.acquire(blocking=False):
+            raise ReindexRunningError
+        try:
+            for kind in indexes or tuple(self._sides):
+                side = self._sides[kind]
+                yield from self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
+            yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
+        finally:
+            self._running.release()
+
+    def compare(self, kind: IndexKind) -> Differences:
+        """Hold one index against the store."""
+        return self._repair.compare(self._sides[kind])
+
+    def prepare(self) -> None:
+        """Give the indexes of an empty store their first generation, which takes no time worth naming.
+
+        An index that was lost while there are memories is left to upkeep: searches are degraded until it is rebuilt.
+        """
+        if self._feed.indexable():
+            return
+        for side in self._sides.values():
+            if side.is_stale():
+                for step in self._rebuild.run(side):
+                    log.debug("first generation: %s", step)
+
+    def stale(self) -> list[IndexKind]:
+        """Return the indexes that have no generation of the model and analysis in use."""
+        return [kind for kind, side in self._sides.items() if side.is_stale()]
+
+    def due(self) -> list[IndexKind]:
+        """Return the indexes whose live generation no longer fits: model, analysis, means or graph."""
+        total = self._feed.indexable()
+        return [
+            kind
+            for kind, side in self._sides.items()
+            if side.is_stale() or (isinstance(side, VectorSide) and side.refresh_is_due(total))
+        ]
+
+    def is_idle(self) -> bool:
+        """Return whether the indexes have taken in nearly all changes: a rebuild would not race an import."""
+        return self._feed.pending_count() <= IDLE_BELOW
+
+    def _mended(self, side: Side) -> Generator[ReindexProgress, None, None]:
+        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), 0)
+        differences = self._repair.compare(side)
+        yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), 0)
+        yield from self._repair.mend(side, differences)
+
+
+class Upkeep:
+    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what is due when idle."""
+
+    def __init__(self, reindex: Reindex, *, interval_seconds: float, repair_first: bool) -> None:
+        self._reindex = reindex
+        self._interval_seconds = interval_seconds
+        self._repair_first = repair_first
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        """Start looking after the indexes."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Break off what is under way and stop."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if stale := self._reindex.stale():
+            self._perform(stale, ReindexMode.REBUILD)
+        if self._repair_first and not self._stopping.is_set():
+            self._perform([], ReindexMode.REPAIR)
+        while not self._stopping.wait(self._interval_seconds):
+            if self._reindex.is_idle() and (due := self._reindex.due()):
+                self._perform(due, ReindexMode.REBUILD)
+
+    def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> None:
+        steps = self._reindex.run(kinds, mode)
+        try:
+            for step in steps:
+                log.info("reindexing: %s %s %d of %d", step.index, step.phase, step.done, step.total)
+                if self._stopping.is_set():
+                    break
+        except ReindexRunningError:
+            log.debug("a reindex is running; upkeep will look again")
+        except MemsvcError:
+            log.warning("upkeep failed and will be tried again", exc_info=True)
+        finally:
+            steps.close()

@@ -1,0 +1,238 @@
+"""The two derived indexes, as the indexer sees them: alike but for what an entry is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.indexing import Document, LexicalManifest, VectorManifest
+from memsvc.domain.report import IndexKind
+from memsvc.engine.index.centring import Means, means_of
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import VIEWS, RetrievalTier, lexical_entries
+from memsvc.ports.index import Generation, Listed
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.text.neutral_sentences import NEUTRAL_SENTENCES
+from memsvc.text.passages import ANALYSIS_VERSION
+
+MEAN_MINIMUM = 200
+"""Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
+MEAN_SAMPLES = 5_000
+"""More passages than this change a mean no further."""
+SAMPLE_BATCH = 256
+
+E = TypeVar("E")
+
+
+class Draft(Protocol):
+    """A generation that is being made."""
+
+    number: int
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the entries of *rows* those of *documents*; rows without a document have none."""
+        ...
+
+    def seal(self) -> None:
+        """Finish the bulk."""
+        ...
+
+    def switch(self) -> None:
+        """Become the live generation."""
+        ...
+
+    def discard(self) -> None:
+        """Go away, unless live."""
+        ...
+
+
+class Side(Protocol):
+    """One derived index."""
+
+    kind: IndexKind
+
+    def is_current(self) -> bool:
+        """Return whether the live generation can take writes: it exists, and for vectors, is of the model in use."""
+        ...
+
+    def is_stale(self) -> bool:
+        """Return whether a new generation is due: none is live, or it was made by another model or analysis."""
+        ...
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        ...
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Draft:
+        """Begin a generation as of *position*; *sample* reads all documents anew, *total* in number."""
+        ...
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every live entry."""
+        ...
+
+
+class Drafting(Generic[E]):
+    """A generation, with the function that makes its entries."""
+
+    def __init__(
+        self,
+        number: int,
+        generation: Generation[E],
+        make: Callable[[Sequence[Document]], dict[int, list[E]]],
+        switch: Callable[[Generation[E]], None],
+    ) -> None:
+        self.number = number
+        self._generation = generation
+        self._make = make
+        self._switch = switch
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the entries of *rows* those of *documents*; rows without a document have none."""
+        self._generation.replace(_changes(rows, self._make(documents)))
+
+    def seal(self) -> None:
+        """Finish the bulk."""
+        self._generation.seal()
+
+    def switch(self) -> None:
+        """Become the live generation."""
+        self._switch(self._generation)
+
+    def discard(self) -> None:
+        """Go away, unless live."""
+        self._generation.discard()
+
+
+def _changes(rows: Sequence[int], made: dict[int, list[E]]) -> dict[int, list[E]]:
+    return {row: made.get(row, []) for row in rows}
+
+
+class LexicalSide:
+    """The index of words."""
+
+    kind = IndexKind.LEXICAL
+
+    def __init__(self, index: LexicalIndex) -> None:
+        self._index = index
+
+    def is_current(self) -> bool:
+        """Return whether there is a live generation."""
+        return self._index.manifest is not None
+
+    def is_stale(self) -> bool:
+        """Return whether none is live, or the live one was made by another analysis."""
+        manifest = self._index.manifest
+        return manifest is None or manifest.analysis != ANALYSIS_VERSION
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        self._index.replace(_changes(rows, self._make(documents)))
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[LexicalEntry]:
+        """Begin a generation as of *position*; words need no sample."""
+        del sample, total
+        live = self._index.manifest
+        manifest = LexicalManifest(live.generation + 1 if live else 1, position, ANALYSIS_VERSION)
+        return Drafting(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every live entry."""
+        return self._index.inventory()
+
+    @staticmethod
+    def _make(documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:
+        return {document.memory.row: lexical_entries(document) for document in documents}
+
+
+class VectorSide:
+    """The index of meanings."""
+
+    kind = IndexKind.VECTORS
+
+    def __init__(self, index: VectorIndex, entries: VectorEntries, embedding: Embedding, tier: RetrievalTier) -> None:
+        self._index = index
+        self._entries = entries
+        self._embedding = embedding
+        self._views = VIEWS[tier]
+
+    def is_current(self) -> bool:
+        """Return whether the live generation is of the model in use."""
+        manifest = self._index.manifest
+        return manifest is not None and (manifest.model, manifest.dimension) == (
+            self._embedding.model,
+            self._embedding.dimension,
+        )
+
+    def is_stale(self) -> bool:
+        """Return whether a new generation is due: another model, or another choice of views."""
+        manifest = self._index.manifest
+        return manifest is None or not self.is_current() or manifest.views != self._views
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        manifest = self._index.manifest
+        if manifest is not None:
+            entries = self._entries.entries(documents, means_of(manifest))
+            self._index.replace(_changes(rows, entries))
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
+        """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
+        live = self._index.manifest
+        means, samples = self._means(sample, total)
+        manifest = VectorManifest(
+            generation=live.generation + 1 if live else 1,
+            model=self._embedding.model,
+            dimension=self._embedding.dimension,
+            position=position,
+            views=self._views,
+            means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
+            mean_samples=samples,
+            hnsw=bool(live and live.hnsw) or self._index.ungraphed() > 0,
+        )
+        return Drafting(
+            manifest.generation,
+            self._index.begin(manifest),
+            lambda documents: self._entries.entries(documents, means),
+            self._index.switch,
+        )
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every live entry."""
+        return self._index.inventory()
+
+    def refresh_is_due(self, total: int) -> bool:
+        """Return whether the means rest on far fewer passages than there are now, or a graph would pay."""
+        manifest = self._index.manifest
+        if manifest is None:
+            return True
+        steps = (MEAN_MINIMUM, MEAN_SAMPLES)
+        outgrown = any(manifest.mean_samples < step <= total for step in steps)
+        return outgrown or self._index.ungraphed() > 0
+
+    def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
+        if total < MEAN_MINIMUM:
+            neutral = self._embedding.passages(NEUTRAL_SENTENCES).mean(axis=0)
+            return dict.fromkeys(self._views, neutral), 0
+        sums = {view: np.zeros(self._embedding.dimension, dtype=np.float64) for view in self._views}
+        counts = dict.fromkeys(self._views, 0)
+        memories = 0
+        for batch in batched(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
+            memories += len(batch)
+            for _, passages, vectors in self._entries.raw(batch):
+                for passage, vector in zip(passages, vectors, strict=True):
+                    sums[passage.view] += vector
+                    counts[passage.view] += 1
+        return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
+
+
+def batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
+    """Yield lists of *size* documents, the last one shorter."""
+    while batch := list(islice(documents, size)):
+        yield batch

@@ -1,0 +1,1 @@
+"""Looking after the service: counts, health and repair."""

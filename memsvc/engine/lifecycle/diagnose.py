@@ -1,0 +1,146 @@
+"""Looking over every backend and index, and saying what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memsvc.domain.errors import MemsvcError
+from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Warning
+from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.lifecycle.statistics import warnings
+from memsvc.engine.performance import Performance
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.vectors import VectorIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """A backend that can be asked whether it is there: the port it serves, its name, and how to ask."""
+
+    port: str
+    name: str
+    ping: Callable[[], None]
+
+
+class Diagnose:
+    """Pings backends, counts entries, and on request compares every entry with the store. Changes nothing."""
+
+    def __init__(
+        self,
+        backends: tuple[Pinged, ...],
+        feed: IndexFeed,
+        indexes: tuple[VectorIndex, LexicalIndex],
+        upkeep: tuple[Indexer, Reindex],
+        performance: Performance,
+    ) -> None:
+        self._backends = backends
+        self._feed = feed
+        self._vectors, self._lexical = indexes
+        self._indexer, self._reindex = upkeep
+        self._performance = performance
+
+    def run(self, *, verify: bool) -> Diagnosis:
+        """Return how the service is; a sick backend is part of the answer, not an error."""
+        health = tuple(_health(backend) for backend in self._backends)
+        broken = {backend.port for backend in health if not backend.healthy}
+        reports, found = self._indexes(broken, verify=verify)
+        pending = self._feed.pending_count()
+        found.extend(warnings(pending, replaying=self._indexer.replaying))
+        found.extend(Warning("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
+        return Diagnosis(
+            healthy=not broken and not any(warning.code != "INDEX_LAGGING" for warning in found),
+            backends=health,
+            indexes=tuple(reports),
+            head_position=self._feed.head(),
+            applied_position=self._feed.applied(),
+            pending=pending,
+            slowest=tuple(self._performance.slowest()),
+            warnings=tuple(found),
+        )
+
+    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Warning]]:
+        readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}
+        reports, found = [], []
+        for port, read in readers.items():
+            if port in broken:
+                continue
+            try:
+                report = read(verify=verify)
+            except MemsvcError as error:
+                found.append(Warning("INDEX_UNREADABLE", f"{port}: {error}"))
+                continue
+            reports.append(report)
+            found.extend(_index_warnings(report))
+        return reports, found
+
+    def _vector_report(self, *, verify: bool) -> IndexReport:
+        manifest = self._vectors.manifest
+        if manifest is None:
+            return self._counted(IndexKind.VECTORS, 0, 0, verify=False)
+        report = self._counted(IndexKind.VECTORS, manifest.generation, manifest.position, verify=verify)
+        return IndexReport(
+            **{name: getattr(report, name) for name in ("index", "generation", "position", "expected", "present")},
+            missing=report.missing,
+            stale=report.stale,
+            orphaned=report.orphaned,
+            model=manifest.model,
+            dimension=manifest.dimension,
+            hnsw=manifest.hnsw,
+        )
+
+    def _words(self, *, verify: bool) -> IndexReport:
+        manifest = self._lexical.manifest
+        if manifest is None:
+            return self._counted(IndexKind.LEXICAL, 0, 0, verify=False)
+        return self._counted(IndexKind.LEXICAL, manifest.generation, manifest.position, verify=verify)
+
+    def _counted(self, kind: IndexKind, generation: int, position: int, *, verify: bool) -> IndexReport:
+        if not verify or not generation:
+            index = self._vectors if kind is IndexKind.VECTORS else self._lexical
+            present = index.count() if generation else 0
+            return IndexReport(kind, generation, position, self._feed.indexable(), present)
+        seen = self._reindex.compare(kind)
+        return IndexReport(
+            kind,
+            generation,
+            position,
+            seen.expected,
+            seen.present,
+            missing=len(seen.missing),
+            stale=len(seen.stale),
+            orphaned=len(seen.orphaned),
+        )
+
+
+def _health(backend: Pinged) -> BackendHealth:
+    started = time.perf_counter()
+    try:
+        backend.ping()
+    except MemsvcError as error:
+        trouble = error.message
+    else:
+        trouble = ""
+    return BackendHealth(
+        backend.port, backend.name, healthy=not trouble, message=trouble, ping_seconds=time.perf_counter() - started
+    )
+
+
+def _index_warnings(report: IndexReport) -> list[Warning]:
+    found = []
+    if not report.generation:
+        found.append(
+            Warning("INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex.")
+        )
+    if report.missing or report.stale or report.orphaned:
+        found.append(
+            Warning(
+                "INDEX_DIFFERS",
+                f"{report.index}: {report.missing} memories are missing, {report.stale} stale and {report.orphaned} "
+                "orphaned; run Reindex in mode REPAIR.",
+            )
+        )
+    return found

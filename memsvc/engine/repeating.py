@@ -1,0 +1,37 @@
+"""Doing something again and again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from memsvc.domain.errors import MemsvcError
+
+log = logging.getLogger(__name__)
+
+
+class Repeating:
+    """A thread that does something again and again until it is stopped, and once more at the end."""
+
+    def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._work = work
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do the work a last time and stop."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            stopping = self._stopping.wait(self._seconds)
+            try:
+                self._work()
+            except MemsvcError:
+                log.warning("a repeated task failed and will be tried again", exc_info=True)
+            if stopping:
+                return

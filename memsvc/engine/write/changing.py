@@ -1,0 +1,102 @@
+"""From a memory and new values for some of its fields to its next revision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from memsvc.domain.drafts import Draft, Patch
+from memsvc.domain.memory import Json, Layer, Memory, Status, Tier, content_hash
+from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
+
+_TAKEN_OVER = (
+    "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
+    "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
+    "metadata",
+)  # fmt: skip
+"""What a draft under an existing key gives to the memory there."""
+
+_CLEARED: Mapping[str, Any] = {
+    "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
+    "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
+    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
+}  # fmt: skip
+"""What None in a patch stands for; kind, keywords and the times see to themselves."""
+
+
+def values_of_draft(draft: Draft, now: datetime) -> dict[str, Any]:
+    """Return the new values that *draft* gives to the memory that bears its key: it becomes ACTIVE again."""
+    values = {name: value for name in _TAKEN_OVER if (value := getattr(draft, name)) is not None}
+    if draft.ttl is not None:
+        values["expire_time"] = now + draft.ttl
+    if draft.keywords is not None and not draft.keywords:
+        del values["keywords"]
+    values["status"] = Status.ACTIVE
+    return values
+
+
+def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
+    """Return the new values that *patch* gives to *before*; a field without a value gets its default."""
+    values: dict[str, Any] = {
+        name: _CLEARED.get(name) if value is None else value for name, value in patch.values.items()
+    }
+    if "kind" in values and values["kind"] is None:
+        values["kind"] = default_kind(values.get("speaker", before.speaker))
+    if "keywords" in values and not values["keywords"]:
+        title, content = (values.get(name, getattr(before, name)) for name in ("title", "content"))
+        values["keywords"] = extracted_keywords(title, content)
+    return values
+
+
+def changed(before: Memory, values: Mapping[str, Any], now: datetime) -> Memory:
+    """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
+
+    Keywords that were extracted follow title and content; given ones stay. A memory that becomes SHORT_TERM, or is
+    so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer expires, unless
+    *values* say otherwise.
+    """
+    wanted = dict(values)
+    if wanted.get("keywords"):
+        wanted["keywords"] = normal_keywords(wanted["keywords"])
+    _follow_layer(before, wanted, now)
+    differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
+    if not differing:
+        return before
+    _follow_content(before, differing, keywords_given="keywords" in values)
+    return replace(before, **differing, update_time=now, revision=before.revision + 1)
+
+
+def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:
+    layer = wanted.get("layer", before.layer)
+    if "expire_time" in wanted:
+        if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
+            wanted["expire_time"] = now + SHORT_TERM_LIFE
+    elif layer is Layer.SHORT_TERM and before.expire_time is None:
+        wanted["expire_time"] = now + SHORT_TERM_LIFE
+    elif before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM:
+        wanted["expire_time"] = None
+
+
+def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:
+    if "content" in differing:
+        differing["content_hash"] = content_hash(differing["content"])
+    if keywords_given or not differing.keys() & {"title", "content"}:
+        return
+    if set(before.keywords) == set(extracted_keywords(before.title, before.content)):
+        title, content = (differing.get(name, getattr(before, name)) for name in ("title", "content"))
+        differing["keywords"] = extracted_keywords(title, content)
+
+
+def _differs(name: str, old: object, new: object) -> bool:
+    if name == "metadata":
+        # As JSON, because to Python True equals 1.
+        return _canonical(old) != _canonical(new)
+    return old != new
+
+
+def _canonical(metadata: Any) -> str:
+    plain: dict[str, Json] = dict(metadata)
+    return json.dumps(plain, sort_keys=True)

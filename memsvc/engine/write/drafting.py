@@ -1,0 +1,195 @@
+"""From a draft to all that is stored of a new memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from memsvc.domain.drafts import Draft, Rejected
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.ids import uuid7
+from memsvc.domain.indexing import Chunk
+from memsvc.domain.limits import SHORT_TERM_DAYS
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.scope import Scope
+from memsvc.ports.metadata import ContentName, Record
+from memsvc.text.chunking import chunk
+from memsvc.text.keywords import extract_keywords
+
+SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A draft and the new memory that it becomes unless one like it is there."""
+
+    draft: Draft
+    record: Record
+
+
+class Drafting:
+    """Makes new memories out of drafts. It touches no store, so it may run before any transaction."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        dimension: int,
+        now: Callable[[], datetime],
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*."""
+        self._model = model
+        self._dimension = dimension
+        self.now = now
+        self._random = random
+
+    def prepare(self, scope: Scope, draft: Draft) -> Prepared:
+        """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
+
+        Raises:
+            InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
+        """
+        memory = self._memory(_own_scope(scope, draft), draft)
+        if memory.layer is Layer.SESSION and not memory.scope.session_id:
+            raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
+        chunks = chunks_of(draft.content)
+        is_unique = claims_content(memory)
+        if not draft.vector:
+            return Prepared(draft, Record(memory, chunks, is_unique))
+        return Prepared(draft, Record(memory, chunks, is_unique, self.vector_bytes(draft.vector, chunks), self._model))
+
+    def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
+        """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""
+        prepare = self.prepare
+        items: list[Prepared | Rejected] = []
+        for draft in drafts:
+            try:
+                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft))
+            except InvalidRequestError as error:
+                items.append(Rejected(error.reason, error.message, error.violations))
+        return items
+
+    def vector_bytes(self, vector: Sequence[float], chunks: Sequence[Chunk]) -> bytes:
+        """Return a given vector as it is stored: little-endian float32.
+
+        Raises:
+            InvalidRequestError: Its length is not the embedder's, or the content is more than one chunk.
+        """
+        if len(vector) != self._dimension:
+            description = f"Must hold {self._dimension} numbers, not {len(vector)}."
+            raise InvalidRequestError([Violation("vector", description)])
+        if chunks:
+            description = f"Is for content of one chunk; this one has {len(chunks)}: leave the vector out."
+            raise InvalidRequestError([Violation("vector", description)])
+        return np.asarray(vector, dtype="<f4").tobytes()
+
+    @property
+    def model(self) -> str:
+        """Name the space that given vectors are in."""
+        return self._model
+
+    def _memory(self, scope: Scope, draft: Draft) -> Memory:
+        now = self.now()
+        layer = draft.layer or Layer.LONG_TERM
+        speaker = draft.speaker or ""
+        title = draft.title or ""
+        given = draft.keywords
+        return Memory(
+            id=uuid7(now, self._random),
+            scope=scope,
+            content=draft.content,
+            create_time=now,
+            update_time=now,
+            content_hash=content_hash(draft.content),
+            key=draft.key,
+            layer=layer,
+            kind=draft.kind or default_kind(speaker),
+            category=draft.category or "",
+            speaker=speaker,
+            title=title,
+            summary=draft.summary or "",
+            tags=draft.tags or (),
+            keywords=normal_keywords(given) if given else extracted_keywords(title, draft.content),
+            related_ids=draft.related_ids or (),
+            file_refs=draft.file_refs or (),
+            importance=draft.importance or 3,
+            tier=draft.tier or Tier.CONTEXTUAL,
+            confidence=1.0 if draft.confidence is None else draft.confidence,
+            event_time=draft.event_time,
+            expire_time=expiry(draft, layer, now),
+            work_in_progress=bool(draft.work_in_progress),
+            source=draft.source or "",
+            metadata=draft.metadata or {},
+        )
+
+
+def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
+    """Return when *draft* expires: as it says, else 14 days from *now* for SHORT_TERM, else never."""
+    if draft.ttl is not None:
+        return now + draft.ttl
+    if draft.expire_time is None and layer is Layer.SHORT_TERM:
+        return now + SHORT_TERM_LIFE
+    return draft.expire_time
+
+
+def default_kind(speaker: str) -> Kind:
+    """Return the kind of a memory that names none: what somebody said is a message."""
+    return Kind.MESSAGE if speaker else Kind.FACT
+
+
+def chunks_of(content: str) -> tuple[Chunk, ...]:
+    """Return the pieces of *content* as a record keeps them: none when there is just one."""
+    pieces = chunk(content)
+    if len(pieces) < 2:  # noqa: PLR2004 - one piece is the content itself
+        return ()
+    return tuple(
+        Chunk(ordinal, piece.text, piece.heading_path, piece.start_line, piece.end_line)
+        for ordinal, piece in enumerate(pieces)
+    )
+
+
+def claims_content(memory: Memory) -> bool:
+    """Return whether no other memory of the project and kind should hold the same content."""
+    return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE
+
+
+def content_name(memory: Memory) -> ContentName:
+    """Return what the content of *memory* is known by under its owner."""
+    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
+
+
+def extracted_keywords(title: str, content: str) -> tuple[Keyword, ...]:
+    """Return the keywords of a memory that was given none, heaviest first, ties by term."""
+    found = extract_keywords(f"{title}\n{content}" if title else content)
+    found.sort(key=_by_weight)
+    return tuple([Keyword(term, weight) for term, weight in found])
+
+
+def normal_keywords(given: Iterable[Keyword]) -> tuple[Keyword, ...]:
+    """Return given keywords in lower case, each term once with its largest weight, heaviest first, ties by term."""
+    weights: dict[str, float] = {}
+    for keyword in given:
+        term = keyword.term.lower()
+        weights[term] = max(keyword.weight, weights.get(term, 0.0))
+    return tuple(Keyword(term, weight) for term, weight in sorted(weights.items(), key=_by_weight))
+
+
+def _by_weight(keyword: tuple[str, float]) -> tuple[float, str]:
+    return -keyword[1], keyword[0]
+
+
+def _own_scope(scope: Scope, draft: Draft) -> Scope:
+    if draft.project_id is None and draft.agent_id is None and draft.session_id is None:
+        return scope
+    return Scope(
+        user_id=scope.user_id,
+        project_id=scope.project_id if draft.project_id is None else draft.project_id,
+        agent_id=scope.agent_id if draft.agent_id is None else draft.agent_id,
+        session_id=scope.session_id if draft.session_id is None else draft.session_id,
+        tenant_id=scope.tenant_id,
+    )

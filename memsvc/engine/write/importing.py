@@ -1,0 +1,147 @@
+"""Import: any number of memories, batch by batch, each batch durable with the note of how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.read.access_counts import AccessCounts
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.placing import Item, Placed, Placing, rejection
+from memsvc.engine.write.requests import Request, digest_of, recall, remember
+from memsvc.ports.metadata import Transaction
+
+_METHOD = "ImportMemories"
+_COUNTS = ("received", "created", "updated", "duplicates", "failed", "next_index", "position")
+_COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUPLICATE: "duplicates"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What an import works with."""
+
+    committer: Committer
+    drafting: Drafting
+    placing: Placing
+    accesses: AccessCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What became of one batch."""
+
+    progress: ImportProgress
+    results: Sequence[Placed | Rejected]
+
+
+class Importing:
+    """Opens imports, new ones and those that broke off."""
+
+    def __init__(self, committer: Committer, drafting: Drafting, placing: Placing, accesses: AccessCounts) -> None:
+        """Import by these parts."""
+        self._parts = _Parts(committer, drafting, placing, accesses)
+
+    def begin(self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate) -> ImportRun:
+        """Return the import of this request_id where it stands; without one a new import, which cannot be resumed.
+
+        Raises:
+            RequestIdReusedError: The request_id belongs to an import of another scope or with another choice.
+        """
+        digest = digest_of(scope, on_duplicate) if request_id else ""
+        request = Request(_METHOD, request_id, digest, Reach.from_scope(scope))
+        progress = ImportProgress()
+        if request_id:
+            progress = self._parts.committer.submit(lambda transaction: _opened(transaction, request)).value
+        return ImportRun(self._parts, request, scope, on_duplicate, progress)
+
+
+class ImportRun:
+    """One import at work; to be used by one caller at a time."""
+
+    def __init__(
+        self, parts: _Parts, request: Request, scope: Scope, on_duplicate: OnDuplicate, progress: ImportProgress
+    ) -> None:
+        """Go on from *progress*; `Importing.begin` is the way to get one."""
+        self._parts = parts
+        self._request = request
+        self._scope = scope
+        self._on_duplicate = on_duplicate
+        self._progress = progress
+
+    @property
+    def progress(self) -> ImportProgress:
+        """Return how far the import is, over all its runs. Failures are those of the latest `add`."""
+        return self._progress
+
+    def add(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> ImportProgress:
+        """Store the memories from *first_index* on, in one transaction; return once they are durable.
+
+        Those below `next_index` are passed over. Counts are over all runs, failures are those of this call.
+
+        Raises:
+            InvalidRequestError: There is a gap before *first_index*, or it is negative.
+        """
+        start = max(first_index, self._progress.next_index)
+        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :])
+        committed = self._parts.committer.submit(
+            lambda transaction: self._store(transaction, first_index, start, items)
+        )
+        batch = committed.value
+        position = batch.progress.position
+        if any(isinstance(result, Placed) for result in batch.results):
+            position = max(position, committed.position)
+        self._parts.accesses.note(
+            result.memory.id
+            for result in batch.results
+            if isinstance(result, Placed) and result.outcome is Outcome.DUPLICATE
+        )
+        self._progress = replace(batch.progress, position=position)
+        return self._progress
+
+    def _store(self, transaction: Transaction, first_index: int, start: int, items: Sequence[Item]) -> _Batch:
+        # The store's own note counts, not this object's: another stream of the same import may be ahead.
+        answer = recall(transaction, self._request)
+        progress = self._progress if answer is None else ImportProgress(**answer)
+        if not 0 <= first_index <= progress.next_index:
+            description = f"Must lie in 0 to {progress.next_index}, the index after the last memory, not {first_index}."
+            raise InvalidRequestError([Violation("batch.first_index", description)])
+        waiting = items[max(0, progress.next_index - start) :]
+        if not waiting:
+            return _Batch(replace(progress, failures=()), ())
+        placed = self._parts.placing.place(transaction, waiting, self._on_duplicate)
+        results = [rejection(result) for result in placed]
+        reached = _advanced(progress, results, transaction.position)
+        remember(transaction, self._request, _as_json(reached))
+        return _Batch(reached, results)
+
+
+def _opened(transaction: Transaction, request: Request) -> ImportProgress:
+    answer = recall(transaction, request)
+    if answer is not None:
+        return ImportProgress(**answer)
+    remember(transaction, request, _as_json(ImportProgress()))
+    return ImportProgress()
+
+
+def _advanced(progress: ImportProgress, results: Sequence[Placed | Rejected], position: int) -> ImportProgress:
+    counts = {name: getattr(progress, name) for name in _COUNTS}
+    failures: list[tuple[int, Rejected]] = []
+    for index, result in enumerate(results, start=progress.next_index):
+        if isinstance(result, Rejected):
+            failures.append((index, result))
+            counts["failed"] += 1
+        else:
+            counts[_COUNT_OF[result.outcome]] += 1
+    counts["received"] += len(results)
+    counts["next_index"] += len(results)
+    counts["position"] = max(progress.position, position)
+    return ImportProgress(**counts, failures=tuple(failures))
+
+
+def _as_json(progress: ImportProgress) -> dict[str, Any]:
+    return {name: getattr(progress, name) for name in _COUNTS}

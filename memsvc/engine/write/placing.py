@@ -1,0 +1,183 @@
+"""Where drafts go: each becomes a new memory, changes the one that bears its key, or meets its duplicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
+from memsvc.domain.errors import MemoryExistsError, MemsvcError
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.visibility import visible
+from memsvc.engine.write.changing import changed, values_of_draft
+from memsvc.engine.write.drafting import Drafting, Prepared, content_name
+from memsvc.engine.write.recording import Recording
+from memsvc.ports.metadata import ContentName, Record, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A memory as a write left or found it."""
+
+    memory: Memory
+    outcome: Outcome
+
+
+T = TypeVar("T")
+Item: TypeAlias = Prepared | Rejected
+Result: TypeAlias = Placed | Rejected | MemsvcError
+
+
+class Placing:
+    """Places drafts within a transaction, in their order, with few questions to the store however many they are."""
+
+    def __init__(self, drafting: Drafting, recording: Recording) -> None:
+        """Place what *drafting* prepared."""
+        self._drafting = drafting
+        self._recording = recording
+
+    def place(self, transaction: Transaction, items: Sequence[Item], on_duplicate: OnDuplicate) -> list[Result]:
+        """Return what became of each item; a later item sees those before it. Items rejected before pass through.
+
+        Raises:
+            UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
+        """
+        prepared = [item for item in items if isinstance(item, Prepared)]
+        if not prepared:
+            return [item for item in items if isinstance(item, Rejected)]
+        batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
+        batch.look_up([item.record for item in prepared])
+        results = [batch.place(item) if isinstance(item, Prepared) else item for item in items]
+        return batch.settled(results)
+
+
+def rejection(result: T | MemsvcError) -> T | Rejected:
+    """Return *result* with an error as the rejection of its item."""
+    return Rejected(result.reason, result.message) if isinstance(result, MemsvcError) else result
+
+
+class _Batch:
+    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0)."""
+
+    def __init__(
+        self, transaction: Transaction, recording: Recording, on_duplicate: OnDuplicate, drafting: Drafting
+    ) -> None:
+        self._transaction = transaction
+        self._recording = recording
+        self._on_duplicate = on_duplicate
+        self._drafting = drafting
+        self._keyed: dict[tuple[str, str], Memory] = {}
+        self._held: dict[ContentName, Memory] = {}
+        self._waiting: list[Record] = []
+        self._stored: dict[str, Memory] = {}
+
+    def look_up(self, records: Sequence[Record]) -> None:
+        """Ask the store once which keys and contents are taken."""
+        owner = records[0].memory.scope.owner
+        keys = {(record.memory.scope.project_id, record.memory.key) for record in records if record.memory.key}
+        names = {content_name(record.memory) for record in records if record.is_unique}
+        if keys:
+            self._keyed = dict(self._transaction.find_keys(owner, keys))
+        if names:
+            self._held = dict(self._transaction.find_contents(owner, names))
+
+    def place(self, item: Prepared) -> Result:
+        """Place one item; a new memory only waits until `settled`."""
+        memory = item.record.memory
+        if memory.key:
+            existing = self._keyed.get((memory.scope.project_id, memory.key))
+            if existing is not None:
+                return self._change(self._as_stored(existing), item)
+        if not item.record.is_unique:
+            return self._add(item.record)
+        holder = self._held.get(content_name(memory))
+        if holder is None:
+            return self._add(item.record)
+        return self._meet(holder, memory, lambda is_unique: self._add(_claiming(item.record, is_unique=is_unique)))
+
+    def settled(self, results: Sequence[Result]) -> list[Result]:
+        """Insert what waits, and return the *results* with the rows of their memories."""
+        self._flush()
+        return [
+            Placed(self._stored[result.memory.id], result.outcome)
+            if isinstance(result, Placed) and not result.memory.row
+            else result
+            for result in results
+        ]
+
+    def _add(self, record: Record) -> Placed:
+        memory = record.memory
+        self._waiting.append(record)
+        if memory.key:
+            self._keyed[memory.scope.project_id, memory.key] = memory
+        if record.is_unique:
+            self._held[content_name(memory)] = memory
+        return Placed(memory, Outcome.CREATED)
+
+    def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
+        """Settle what happens to *newcomer*, whose content *holder* has; *store* stores it, claiming it or not."""
+        if self._on_duplicate is OnDuplicate.KEEP_BOTH or not visible(holder, newcomer.scope):
+            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
+        now = self._drafting.now()
+        if holder.expire_time is not None and holder.expire_time <= now:
+            return store(self._put_away(holder, now))
+        if self._on_duplicate is OnDuplicate.REJECT:
+            return MemoryExistsError(holder.id)
+        return Placed(holder, Outcome.DUPLICATE)
+
+    def _put_away(self, holder: Memory, now: datetime) -> bool:
+        """Take the content from an expired memory, as its expiry would soon do; return whether it is free."""
+        if holder.work_in_progress:
+            return False
+        before = self._as_stored(holder)
+        after = replace(before, status=Status.EXPIRED, update_time=now, revision=before.revision + 1)
+        self._update(before, self._recording.record(before, after))
+        return True
+
+    def _change(self, before: Memory, item: Prepared) -> Result:
+        draft, own = item.draft, item.record.memory
+        if not visible(before, own.scope):
+            return MemoryExistsError(before.id)
+        after = changed(before, values_of_draft(draft, own.create_time), own.create_time)
+        record = self._recording.next_record(before, after, item.record.given_vector)
+        if record is None:
+            return Placed(before, Outcome.DUPLICATE)
+        self._flush()
+        record, holder = self._recording.claimed(self._transaction, record)
+        if holder is None or content_name(before) == content_name(record.memory):
+            return self._replace(before, record)
+        return self._meet(holder, own, lambda is_unique: self._replace(before, _claiming(record, is_unique=is_unique)))
+
+    def _replace(self, before: Memory, record: Record) -> Placed:
+        self._update(before, record)
+        return Placed(record.memory, Outcome.UPDATED)
+
+    def _update(self, before: Memory, record: Record) -> None:
+        after = record.memory
+        self._transaction.update(before, record, ChangeAction.UPDATED)
+        if after.key:
+            self._keyed[after.scope.project_id, after.key] = after
+        old = self._held.get(content_name(before))
+        if old is not None and old.id == before.id:
+            del self._held[content_name(before)]
+        if record.is_unique:
+            self._held[content_name(after)] = after
+
+    def _as_stored(self, memory: Memory) -> Memory:
+        if memory.row:
+            return memory
+        self._flush()
+        return self._stored[memory.id]
+
+    def _flush(self) -> None:
+        if self._waiting:
+            linked = self._recording.linked(self._transaction, self._waiting)
+            self._stored.update((memory.id, memory) for memory in self._transaction.insert(linked))
+            self._waiting.clear()
+
+
+def _claiming(record: Record, *, is_unique: bool) -> Record:
+    return record if record.is_unique == is_unique else replace(record, is_unique=is_unique)

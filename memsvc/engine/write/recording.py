@@ -1,0 +1,74 @@
+"""What a store keeps beside a memory: chunks, a given vector, the claim on its content, the line before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memsvc.domain.memory import Memory
+from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
+from memsvc.ports.metadata import IndexFeed, Record, Transaction
+
+
+class Recording:
+    """Makes records of memories that exist, and ties new ones to their sessions."""
+
+    def __init__(self, drafting: Drafting, feed: IndexFeed) -> None:
+        """Find the vectors that memories came with by *feed*."""
+        self._drafting = drafting
+        self._feed = feed
+
+    def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
+        """Return the record of *after*, which claims no content yet.
+
+        A new given *vector* is taken; else the one that *before* came with stays while the content does.
+        """
+        chunks = chunks_of(after.content)
+        if vector:
+            return Record(after, chunks, False, vector, self._drafting.model)  # noqa: FBT003 - the order is Record's
+        if after.content_hash != before.content_hash:
+            return Record(after, chunks, is_unique=False)
+        return Record(after, chunks, False, *self._given_vector(before))  # noqa: FBT003 - as above
+
+    def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
+        """Return the record of the next revision, or None when neither the memory nor its vector changes."""
+        if after is not before:
+            return self.record(before, after, vector)
+        if not vector or self._given_vector(before) == (vector, self._drafting.model):
+            return None
+        renewed = replace(before, update_time=self._drafting.now(), revision=before.revision + 1)
+        return self.record(before, renewed, vector)
+
+    def claimed(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
+        """Return *record* with the claim on its content if that is free, and the other memory that has it if not."""
+        holder = self.holder(transaction, record.memory)
+        is_unique = holder is None and claims_content(record.memory)
+        return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
+
+    @staticmethod
+    def holder(transaction: Transaction, memory: Memory) -> Memory | None:
+        """Return the other memory that claims the content of *memory*, if *memory* would claim it at all."""
+        if not claims_content(memory):
+            return None
+        name = content_name(memory)
+        holder = transaction.find_contents(memory.scope.owner, [name]).get(name)
+        return None if holder is None or holder.id == memory.id else holder
+
+    @staticmethod
+    def linked(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
+        """Return new *records* with the first of each session tied to the newest stored line of that session."""
+        linked = list(records)
+        seen: set[tuple[str, str]] = set()
+        for place, record in enumerate(records):
+            scope = record.memory.scope
+            session = (scope.project_id, scope.session_id)
+            if scope.session_id and session not in seen:
+                seen.add(session)
+                row = transaction.last_row(scope.owner, *session)
+                if row is not None:
+                    linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
+        return linked
+
+    def _given_vector(self, memory: Memory) -> tuple[bytes, str]:
+        documents = self._feed.documents([memory.row])
+        return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")

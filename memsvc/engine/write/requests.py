@@ -1,0 +1,170 @@
+"""Requests that are recognised when they come again: same id, same answer, and nothing happens twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from memsvc.domain.drafts import Outcome, Rejected, Written
+from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.placing import Placed
+from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
+
+RETENTION = timedelta(hours=24)
+"""How long a request is remembered."""
+
+
+Answered: TypeAlias = Written | Rejected | MemoryNotFoundError
+"""One result of a request. The error stands for what is gone by the time the request is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it is recognised. Without an id it is not.
+
+    Attributes:
+        reach: Where the memories of its answer lie.
+    """
+
+    method: str
+    id: str
+    digest: str
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    answer: Mapping[str, Any]
+
+
+class Requests:
+    """Runs works that answer with memories, each request once."""
+
+    def __init__(self, committer: Committer, reads: MemoryReads) -> None:
+        """Run works by *committer*; *reads* finds the memories of repeated answers."""
+        self._committer = committer
+        self._reads = reads
+
+    def once(
+        self, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
+    ) -> tuple[list[Answered], int]:
+        """Run *work* and return its results with the position, or those of the first time the request came.
+
+        Memories of a repeated answer are as they were then; one that was removed for good meanwhile is an error.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
+        committed = self._committer.submit(lambda transaction: _recognise(transaction, request, work))
+        if isinstance(committed.value, _Remembered):
+            answer = committed.value.answer
+            position = answer["position"] or committed.position
+            return self._again(answer["results"], position, request.reach), position
+        return [_written(result, committed.position) for result in committed.value], committed.position
+
+    def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
+        known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
+        return [self._one_again(result, known, position, reach) for result in results]
+
+    def _one_again(
+        self, result: Mapping[str, Any], known: Mapping[str, Memory], position: int, reach: Reach
+    ) -> Answered:
+        if "reason" in result:
+            violations = tuple(Violation(*violation) for violation in result["violations"])
+            return Rejected(result["reason"], result["message"], violations)
+        memory = known.get(result["id"])
+        if memory is not None and memory.revision != result["revision"]:
+            memory = self._reads.revision(memory.id, result["revision"], reach=reach)
+        if memory is None:
+            return MemoryNotFoundError(result["id"])
+        return Written(memory, Outcome(result["outcome"]), position)
+
+
+def gone(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
+    """Return the error to raise for a write of one memory whose repetition finds it removed."""
+    # A Rejected never is the answer of such a write: its work raises instead.
+    return answered if isinstance(answered, MemoryNotFoundError) else MemoryNotFoundError(answered.reason)
+
+
+def forget_old_requests(committer: Committer, now: datetime) -> int:
+    """Forget the requests of more than 24 hours before *now*; return how many. To be called now and then."""
+    return committer.submit(lambda transaction: transaction.forget_requests(before=now - RETENTION)).value
+
+
+def recall(transaction: Transaction, request: Request) -> Any | None:
+    """Return the answer that *request* got before, as JSON, or None.
+
+    Raises:
+        RequestIdReusedError: The id was used for another request.
+    """
+    if not request.id:
+        return None
+    record = transaction.recall_request(request.reach.owner, request.method, request.id)
+    if record is None:
+        return None
+    if record.digest != request.digest:
+        raise RequestIdReusedError(request.id)
+    return json.loads(record.answer)
+
+
+def remember(transaction: Transaction, request: Request, answer: Any) -> None:
+    """Remember the *answer* of a request that has an id; it becomes durable with the transaction."""
+    if request.id:
+        record = RequestRecord(request.digest, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+        transaction.remember_request(request.reach.owner, request.method, request.id, record)
+
+
+def digest_of(*asked: object) -> str:
+    """Return a digest that is equal for equal requests, whatever the order of names in their mappings.
+
+    Fields that are None do not count, so that a later version may add some.
+    """
+    text = json.dumps(asked, default=_plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value):
+        given = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {name: part for name, part in given if part is not None}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    message = f"{type(value).__name__} is no part of a request."
+    raise TypeError(message)
+
+
+def _recognise(
+    transaction: Transaction, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
+) -> Sequence[Placed | Rejected] | _Remembered:
+    answer = recall(transaction, request)
+    if answer is not None:
+        return _Remembered(answer)
+    results = work(transaction)
+    remember(
+        transaction, request, {"results": [_as_json(result) for result in results], "position": transaction.position}
+    )
+    return results
+
+
+def _as_json(result: Placed | Rejected) -> dict[str, Any]:
+    if isinstance(result, Rejected):
+        violations = [(violation.field, violation.description) for violation in result.violations]
+        return {"reason": result.reason, "message": result.message, "violations": violations}
+    return {"id": result.memory.id, "revision": result.memory.revision, "outcome": result.outcome.value}
+
+
+def _written(result: Placed | Rejected, position: int) -> Written | Rejected:
+    return result if isinstance(result, Rejected) else Written(result.memory, result.outcome, position)

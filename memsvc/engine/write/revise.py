@@ -1,0 +1,246 @@
+"""Revise: change, delete and restore single memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, Rejected, WriteOptions, Written
+from memsvc.domain.errors import (
+    InvalidRequestError,
+    MemoryExistsError,
+    MemoryNotFoundError,
+    RevisionConflictError,
+    Violation,
+)
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.engine.write.changing import changed, values_of_patch
+from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name
+from memsvc.engine.write.placing import Placed
+from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.ports.metadata import Record, Transaction
+
+_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, None})
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Which memory is meant, at which revision (0: any), seen from where."""
+
+    scope: Scope
+    memory_id: str
+    key: str
+    expected_revision: int
+
+    def find(self, transaction: Transaction) -> Memory:
+        """Return the memory, of any status, held for this transaction.
+
+        Raises:
+            MemoryNotFoundError: It is not there for the scope.
+            RevisionConflictError: It is at another revision.
+        """
+        memory_id = self.memory_id
+        if not memory_id:
+            name = (self.scope.project_id, self.key)
+            bearer = transaction.find_keys(self.scope.owner, [name]).get(name)
+            memory_id = bearer.id if bearer is not None else ""
+        memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
+        if memory is None or not visible(memory, self.scope):
+            raise self.missing()
+        if self.expected_revision not in {0, memory.revision}:
+            raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
+        return memory
+
+    def missing(self) -> MemoryNotFoundError:
+        """Return the error that says the memory is not there."""
+        return MemoryNotFoundError(self.memory_id or self.key)
+
+
+class Revise:
+    """Changes memories one at a time, each change one transaction and one revision."""
+
+    def __init__(
+        self, drafting: Drafting, recording: Recording, requests: Requests, now: Callable[[], datetime]
+    ) -> None:
+        """Change by these parts; *now* is the clock."""
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._now = now
+
+    def update(
+        self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Give new values to fields of the memory with this id, or without one of the scope's project with this key.
+
+        A patch that changes nothing makes no revision; the outcome is then DUPLICATE, else UPDATED.
+
+        Raises:
+            InvalidRequestError: A field cannot be changed so, or the vector does not fit.
+            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: The new key is taken, or another memory holds the new content.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        _check(patch)
+        target = _Target(scope, memory_id, key, expected_revision)
+        asked = (target, patch)
+        return self._once("UpdateMemory", target, asked, options, lambda tx: self._update(tx, target, patch))
+
+    def delete(
+        self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Delete a memory: softly, so that its key and content are free and it can be restored, or for good.
+
+        Return it as deleted; after a hard deletion without what it held. A hard deletion also takes what was deleted
+        softly.
+
+        Raises:
+            MemoryNotFoundError: It is not there, deleted already, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        target = _Target(scope, memory_id, "", expected_revision)
+        if hard:
+            return self._purge(target, options)
+        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
+
+    def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+        """Make a deleted memory ACTIVE again; one that is not deleted stays as it is (outcome DUPLICATE).
+
+        An expiry that has passed is taken away; SHORT_TERM gets 14 days from now.
+
+        Raises:
+            MemoryNotFoundError: It is not there, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: Its key or content was taken meanwhile.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        target = _Target(scope, memory_id, "", expected_revision)
+        return self._once("RestoreMemory", target, (target,), options, lambda tx: self._restore(tx, target))
+
+    def _once(
+        self,
+        method: str,
+        target: _Target,
+        asked: Sequence[object],
+        options: WriteOptions,
+        work: Callable[[Transaction], Placed],
+    ) -> Written:
+        (written,), _ = self._requests.once(_request(method, target, asked, options), lambda tx: [work(tx)])
+        if not isinstance(written, Written):
+            raise gone(written)
+        return written
+
+    def _update(self, transaction: Transaction, target: _Target, patch: Patch) -> Placed:
+        before = target.find(transaction)
+        if before.status is Status.DELETED:
+            raise target.missing()
+        after = changed(before, values_of_patch(before, patch), self._now())
+        if after.layer is Layer.SESSION and not after.scope.session_id:
+            raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
+        vector = self._drafting.vector_bytes(patch.vector, chunks_of(after.content)) if patch.vector else b""
+        record = self._recording.next_record(before, after, vector)
+        if record is None:
+            return Placed(before, Outcome.DUPLICATE)
+        if after.key != before.key:
+            _require_free_key(transaction, after)
+        record, holder = self._recording.claimed(transaction, record)
+        if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
+            raise MemoryExistsError(holder.id)
+        return _updated(transaction, before, record, ChangeAction.UPDATED)
+
+    def _delete(self, transaction: Transaction, target: _Target) -> Placed:
+        before = target.find(transaction)
+        if before.status is Status.DELETED:
+            raise target.missing()
+        after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
+        return _updated(transaction, before, self._recording.record(before, after), ChangeAction.DELETED)
+
+    def _restore(self, transaction: Transaction, target: _Target) -> Placed:
+        before = target.find(transaction)
+        if before.status is not Status.DELETED:
+            return Placed(before, Outcome.DUPLICATE)
+        now = self._now()
+        after = replace(
+            before,
+            status=Status.ACTIVE,
+            expire_time=_renewed_expiry(before, now),
+            update_time=now,
+            revision=before.revision + 1,
+        )
+        _require_free_key(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        # A holder older than the deletion stood beside this memory before, so it may again.
+        if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
+            raise MemoryExistsError(holder.id)
+        return _updated(transaction, before, record, ChangeAction.RESTORED)
+
+    def _purge(self, target: _Target, options: WriteOptions) -> Written:
+        now = self._now()
+
+        def work(transaction: Transaction) -> list[Placed | Rejected]:
+            before = target.find(transaction)
+            transaction.purge(before)
+            return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
+
+        request = _request("DeleteMemory", target, (target, True), options)
+        (written,), position = self._requests.once(request, work)
+        # What is remembered of the request says no more than that it is gone.
+        return (
+            written if isinstance(written, Written) else Written(_tombstone(target, 0, now), Outcome.UPDATED, position)
+        )
+
+
+def _check(patch: Patch) -> None:
+    violations = [
+        Violation("update_mask", f"{name!r} cannot be changed.") for name in sorted(patch.values.keys() - PATCHABLE)
+    ]
+    if patch.values.get("status") not in _SETTABLE:
+        violations.append(Violation("memory.status", "Only ACTIVE and ARCHIVED can be set."))
+    if "content" in patch.values and not patch.values["content"]:
+        violations.append(Violation("memory.content", "Cannot be cleared."))
+    if violations:
+        raise InvalidRequestError(violations)
+
+
+def _request(method: str, target: _Target, asked: Sequence[object], options: WriteOptions) -> Request:
+    digest = digest_of(*asked) if options.request_id else ""
+    return Request(method, options.request_id, digest, Reach.from_scope(target.scope))
+
+
+def _require_free_key(transaction: Transaction, memory: Memory) -> None:
+    if memory.key:
+        name = (memory.scope.project_id, memory.key)
+        bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
+        if bearer is not None and bearer.id != memory.id:
+            raise MemoryExistsError(bearer.id)
+
+
+def _updated(transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
+    transaction.update(before, record, action)
+    return Placed(record.memory, Outcome.UPDATED)
+
+
+def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:
+    if memory.expire_time is None or memory.expire_time > now:
+        return memory.expire_time
+    return now + SHORT_TERM_LIFE if memory.layer is Layer.SHORT_TERM else None
+
+
+def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
+    return Memory(
+        id=target.memory_id,
+        scope=Scope(target.scope.user_id, tenant_id=target.scope.tenant_id),
+        content="",
+        create_time=now,
+        update_time=now,
+        content_hash="",
+        status=Status.DELETED,
+        revision=revision,
+    )

@@ -1,0 +1,61 @@
+"""Where to listen: TCP addresses and unix sockets."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from pathlib import Path
+
+UNIX = "unix:"
+PROBE_SECONDS = 1.0
+
+
+class AddressError(Exception):
+    """The server cannot listen at an address; the message says why and what to do."""
+
+
+def make_room(address: str) -> None:
+    """Remove the file of a unix socket on which nobody listens any more; of other addresses nothing is asked.
+
+    gRPC itself would take the file away from a server that is running.
+
+    Raises:
+        AddressError: Somebody listens there, or what is there is no socket.
+    """
+    path = socket_path(address)
+    if path is None:
+        return
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        message = f"Cannot listen at {address!r}: the file is there and is no socket; choose another path."
+        raise AddressError(message)
+    if _somebody_listens(path):
+        message = f"Cannot listen at {address!r}: another process does; stop it or choose another path."
+        raise AddressError(message)
+    path.unlink(missing_ok=True)
+
+
+def socket_path(address: str) -> Path | None:
+    """Return the file of a unix socket, or None for another address."""
+    return Path(address.removeprefix(UNIX)) if address.startswith(UNIX) else None
+
+
+def bound_address(address: str, port: int) -> str:
+    """Return *address* with the port that was bound in place of its own."""
+    return address if address.startswith(UNIX) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _somebody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_SECONDS)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            message = f"Cannot listen at {path}: {error}."
+            raise AddressError(message) from error
+        return True

@@ -1,0 +1,164 @@
+"""The server: made, started, stopped gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import grpc
+import structlog
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
+
+from memsvc.engine.application import Application
+from memsvc.server.addresses import AddressError, bound_address, make_room, socket_path
+from memsvc.server.edge import Edge
+from memsvc.server.executors import Executors, NamedExecutor
+from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, Health
+from memsvc.server.interceptors.access_log import AccessLog
+from memsvc.server.interceptors.around import Interception
+from memsvc.server.interceptors.deadline import DeadlineLimit
+from memsvc.server.interceptors.errors import Errors
+from memsvc.server.interceptors.request_id import RequestId
+from memsvc.server.lifecycle import LifecycleServicer
+from memsvc.server.memory import MemoryServicer
+from memsvc.server.options import ServerOptions
+from memsvc.server.reflection import add_reflection
+from memsvc.server.search import SearchServicer
+from memsvc.server.waiting import IndexWait
+from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+
+KEEPALIVE_TIMEOUT_MS = 20_000
+MIN_PING_INTERVAL_MS = 10_000
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+log = structlog.get_logger("memsvc.server")
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+def build(application: Application, options: ServerOptions, *, now: Callable[[], datetime] = utc_now) -> Server:
+    """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet."""
+    factor = options.queue_factor
+    executors = Executors(
+        search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
+        write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor),
+        meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
+    )
+    return Server(Edge(application, executors, IndexWait(application.indexer), options, now))
+
+
+class Server:
+    """A gRPC server that is started once and stopped once, in one event loop."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._grpc: grpc.aio.Server | None = None
+        self._health: Health | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._bound: list[str] = []
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Return the addresses that are listened at, with the ports that were bound."""
+        return tuple(self._bound)
+
+    async def run(self, on_ready: Callable[[Sequence[str]], None] | None = None) -> None:
+        """Serve until SIGTERM or SIGINT, then stop gracefully. *on_ready* is told the bound addresses.
+
+        Raises:
+            AddressError: An address cannot be listened at; nothing is left behind.
+        """
+        loop = asyncio.get_running_loop()
+        told_to_stop = asyncio.Event()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, told_to_stop.set)
+        try:
+            await self.start()
+            if on_ready is not None:
+                on_ready(self.addresses)
+            await told_to_stop.wait()
+        finally:
+            await self.stop()
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    async def start(self) -> None:
+        """Start to listen; return when calls are answered.
+
+        Raises:
+            AddressError: An address cannot be listened at.
+        """
+        health = self._health = Health(self._edge)
+        server = self._grpc = grpc.aio.server(
+            interceptors=[
+                Interception(
+                    [
+                        RequestId(),
+                        AccessLog(self._edge.application.performance),
+                        Errors(),
+                        DeadlineLimit(self._edge.options.default_deadline_seconds),
+                    ]
+                )
+            ],
+            options=_channel_options(self._edge.options),
+        )
+        self._add_services(server, health)
+        for address in self._edge.options.addresses:
+            self._bound.append(await _listen(server, address))
+        await health.begin()
+        await server.start()
+        self._following = asyncio.create_task(health.follow(), name="health")
+        log.info("server started", addresses=list(self._bound))
+
+    async def stop(self) -> None:
+        """Stop taking calls, let those under way end within the grace, and give everything back."""
+        if self._health is not None:
+            await self._health.leave()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait({self._following})
+        if self._grpc is not None:
+            await self._grpc.stop(self._edge.options.grace_seconds)
+        await asyncio.to_thread(self._edge.executors.close)
+        for address in self._bound:
+            if path := socket_path(address):
+                path.unlink(missing_ok=True)
+        log.info("server stopped")
+
+    def _add_services(self, server: grpc.aio.Server, health: Health) -> None:
+        memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._edge), server)
+        search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._edge), server)
+        lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._edge), server)
+        health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
+        if self._edge.options.reflection:
+            add_reflection(server, (MEMORY_SERVICE, SEARCH_SERVICE, LIFECYCLE_SERVICE, HEALTH_SERVICE))
+
+
+async def _listen(server: grpc.aio.Server, address: str) -> str:
+    await asyncio.to_thread(make_room, address)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        message = f"Cannot listen at {address!r}: it is in use, or not an address of this machine."
+        raise AddressError(message) from error
+    return bound_address(address, port)
+
+
+def _channel_options(options: ServerOptions) -> list[tuple[str, int]]:
+    return [
+        # Else a second server binds the same port without a word, and gets half of the calls.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", options.max_message_bytes),
+        ("grpc.keepalive_time_ms", int(options.keepalive_seconds * 1000)),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # The default of five minutes sends eager clients away with "too many pings".
+        ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_INTERVAL_MS),
+    ]

@@ -1,0 +1,97 @@
+"""The enums of the API and those of the domain: the same names, but for a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
+from memsvc.domain.filters import Field
+from memsvc.domain.memory import Kind, Layer, Status, Tier
+from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
+from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
+from memsvc.domain.scope import Visibility
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+
+E = TypeVar("E", bound=StrEnum)
+V = TypeVar("V", bound=int)
+V_co = TypeVar("V_co", bound=int, covariant=True)
+
+
+class ProtoEnum(Protocol[V_co]):
+    """What is used of a generated enum."""
+
+    def Value(self, name: str) -> V_co:  # noqa: N802 - protobuf's name
+        """Return the number of a name."""
+        ...
+
+
+class EnumTable(Generic[E, V]):
+    """The numbers of one enum's values, in both directions. Zero, which says nothing, belongs to no value."""
+
+    def __init__(self, enum: type[E], proto: ProtoEnum[V], prefix: str) -> None:
+        self.to_proto: Mapping[E, V] = {value: proto.Value(f"{prefix}_{value.name}") for value in enum}
+        self.from_proto: Mapping[int, E] = {number: value for value, number in self.to_proto.items()}
+        self.names = frozenset(value.name for value in enum)
+
+    def given(self, number: int, default: E) -> E:
+        """Return the value of *number*, or *default* for zero."""
+        return self.from_proto[number] if number else default
+
+    def optional(self, number: int) -> E | None:
+        """Return the value of *number*, or None for zero."""
+        return self.from_proto[number] if number else None
+
+
+LAYER = EnumTable(Layer, types.MemoryLayer, "MEMORY_LAYER")
+KIND = EnumTable(Kind, types.MemoryKind, "MEMORY_KIND")
+TIER = EnumTable(Tier, types.MemoryTier, "MEMORY_TIER")
+STATUS = EnumTable(Status, types.MemoryStatus, "MEMORY_STATUS")
+OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
+WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
+ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
+VISIBILITY = EnumTable(Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY")
+MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
+RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
+FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
+NORMALIZATION = EnumTable(Normalization, search_pb.Normalization, "NORMALIZATION")
+INDEX_KIND = EnumTable(IndexKind, lifecycle_pb.IndexKind, "INDEX_KIND")
+REINDEX_MODE = EnumTable(ReindexMode, lifecycle_pb.ReindexMode, "REINDEX_MODE")
+REINDEX_PHASE = EnumTable(ReindexPhase, lifecycle_pb.ReindexPhase, "REINDEX_PHASE")
+
+TIME_FIELDS: Mapping[int, Field] = {
+    types.TIME_FIELD_CREATE_TIME: Field.CREATE_TIME,
+    types.TIME_FIELD_UPDATE_TIME: Field.UPDATE_TIME,
+    types.TIME_FIELD_ACCESS_TIME: Field.ACCESS_TIME,
+    types.TIME_FIELD_EVENT_TIME: Field.EVENT_TIME,
+}
+
+FILTER_FIELDS: Mapping[int, Field] = {
+    types.FILTER_FIELD_LAYER: Field.LAYER,
+    types.FILTER_FIELD_KIND: Field.KIND,
+    types.FILTER_FIELD_CATEGORY: Field.CATEGORY,
+    types.FILTER_FIELD_TIER: Field.TIER,
+    types.FILTER_FIELD_STATUS: Field.STATUS,
+    types.FILTER_FIELD_TAG: Field.TAGS,
+    types.FILTER_FIELD_SPEAKER: Field.SPEAKER,
+    types.FILTER_FIELD_AGENT_ID: Field.AGENT_ID,
+    types.FILTER_FIELD_SESSION_ID: Field.SESSION_ID,
+    types.FILTER_FIELD_IMPORTANCE: Field.IMPORTANCE,
+    types.FILTER_FIELD_CONFIDENCE: Field.CONFIDENCE,
+    types.FILTER_FIELD_CREATE_TIME: Field.CREATE_TIME,
+    types.FILTER_FIELD_UPDATE_TIME: Field.UPDATE_TIME,
+    types.FILTER_FIELD_ACCESS_TIME: Field.ACCESS_TIME,
+    types.FILTER_FIELD_EVENT_TIME: Field.EVENT_TIME,
+    types.FILTER_FIELD_METADATA: Field.METADATA,
+}
+
+ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
+    Field.LAYER: LAYER.names,
+    Field.KIND: KIND.names,
+    Field.TIER: TIER.names,
+    Field.STATUS: STATUS.names,
+}
+"""The names that a condition may compare these fields with."""

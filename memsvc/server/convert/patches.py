@@ -1,0 +1,68 @@
+"""Updates: a field mask and new values, as a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from memsvc.domain.drafts import PATCHABLE, Patch, PatchValue
+from memsvc.domain.memory import Layer, Status, Tier
+from memsvc.server.convert.drafts import file_refs_from_proto, ids_from_proto, keywords_from_proto
+from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
+from memsvc.server.convert.json import struct_from_proto
+from memsvc.server.convert.times import span_from_proto, time_from_proto
+from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+MASKABLE = PATCHABLE | {"ttl"}
+"""What an update_mask may name."""
+
+DEFAULT_IMPORTANCE = 3
+
+_VALUES: Mapping[str, Callable[[types.Memory], PatchValue]] = {
+    "layer": lambda memory: LAYER.given(memory.layer, Layer.LONG_TERM),
+    "kind": lambda memory: KIND.optional(memory.kind),
+    "tags": lambda memory: tuple(dict.fromkeys(memory.tags)),
+    "keywords": lambda memory: keywords_from_proto(memory.keywords),
+    "related_ids": lambda memory: ids_from_proto(memory.related_ids),
+    "file_refs": lambda memory: file_refs_from_proto(memory.file_refs),
+    "importance": lambda memory: memory.importance or DEFAULT_IMPORTANCE,
+    "tier": lambda memory: TIER.given(memory.tier, Tier.CONTEXTUAL),
+    "confidence": lambda memory: memory.confidence if memory.HasField("confidence") else 1.0,
+    "status": lambda memory: STATUS.given(memory.status, Status.ACTIVE),
+    "event_time": lambda memory: time_from_proto(memory.event_time) if memory.HasField("event_time") else None,
+    "expire_time": lambda memory: time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
+    "metadata": lambda memory: struct_from_proto(memory.metadata),
+}
+"""How a field is read where it is not simply a text or a boolean; a field without a value gives its default."""
+
+
+def masked_fields(request: pb.UpdateMemoryRequest) -> list[str]:
+    """Return the names of the fields to change: those of the mask, or without one all that are given.
+
+    A key given without an id names the memory; it is then no change.
+    """
+    if request.update_mask.paths:
+        return list(dict.fromkeys(request.update_mask.paths))
+    given = {descriptor.name for descriptor, _ in request.memory.ListFields()} & MASKABLE
+    if not request.memory.id:
+        given.discard("key")
+    if not request.memory.metadata.fields:
+        given.discard("metadata")
+    return sorted(given)
+
+
+def patch_from_proto(request: pb.UpdateMemoryRequest, *, now: datetime) -> Patch:
+    """Return what an update changes. A kind without a value is None: the default of a memory with its speaker."""
+    memory = request.memory
+    fields = masked_fields(request)
+    values: dict[str, PatchValue] = {}
+    for name in fields:
+        if name == "ttl":
+            continue
+        read = _VALUES.get(name)
+        values[name] = read(memory) if read else getattr(memory, name)
+    if "ttl" in fields and values.get("expire_time") is None:
+        values["expire_time"] = now + span_from_proto(memory.ttl) if memory.HasField("ttl") else None
+    return Patch(values=values, vector=vector_from_proto(request.vector))

@@ -1,0 +1,78 @@
+"""Hits on their way out."""
+
+from __future__ import annotations
+
+from memsvc.domain import limits
+from memsvc.domain.query import Explanation, SearchHit, SearchQuery, SearchReply
+from memsvc.server.convert import tokens
+from memsvc.server.convert.enums import RETRIEVER
+from memsvc.server.convert.memory import file_ref_to_proto, memory_to_proto
+from memsvc.server.convert.queries import request_digest
+from memsvc.server.convert.times import seconds_to_proto
+from memsvc.v1 import search_service_pb2 as pb
+
+HEADING_SEPARATOR = " > "
+
+
+def reply_to_proto(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> pb.SearchResponse:
+    """Return one page of hits, and the token of the next where there is one."""
+    response = pb.SearchResponse(
+        hits=[hit_to_proto(hit, include_files=request.include_files) for hit in reply.hits],
+        next_page_token=_next_page_token(reply, request, query),
+        total_candidates=reply.total_candidates,
+    )
+    if reply.degraded:
+        response.degraded.extend(
+            pb.DegradedRetriever(retriever=RETRIEVER.to_proto[lost.retriever], reason=lost.reason, message=lost.message)
+            for lost in reply.degraded
+        )
+    if request.explain:
+        response.timings.extend(
+            pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
+        )
+    return response
+
+
+def hit_to_proto(hit: SearchHit, *, include_files: bool) -> pb.Hit:
+    """Return one hit."""
+    message = pb.Hit(
+        memory=memory_to_proto(hit.memory),
+        score=hit.score,
+        snippet=hit.snippet,
+        spans=[pb.Span(start=start, end=end) for start, end in hit.spans],
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        chunk_ordinal=hit.chunk_ordinal,
+        heading_path=HEADING_SEPARATOR.join(hit.heading_path),
+    )
+    if include_files:
+        message.file_refs.extend(file_ref_to_proto(ref) for ref in hit.memory.file_refs)
+    if hit.explanation is not None:
+        message.explanation.CopyFrom(explanation_to_proto(hit.explanation))
+    return message
+
+
+def explanation_to_proto(explanation: Explanation) -> pb.Explanation:
+    """Return how a score came about, the retrievers in the order of the enum."""
+    scores = sorted(explanation.retrievers, key=lambda score: RETRIEVER.to_proto[score.retriever])
+    return pb.Explanation(
+        retrievers=[
+            pb.RetrieverScore(
+                retriever=RETRIEVER.to_proto[score.retriever],
+                rank=score.rank,
+                raw_score=score.raw_score,
+                normalized_score=score.normalized_score,
+                share=score.share,
+            )
+            for score in scores
+        ],
+        boosts=[pb.Boost(name=name, value=value) for name, value in explanation.boosts],
+        fused_score=explanation.fused_score,
+    )
+
+
+def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> str:
+    following = query.offset + len(reply.hits)
+    if not reply.has_more or not reply.hits or following >= limits.SEARCH_DEPTH:
+        return ""
+    return tokens.search_token(following, request_digest(request))

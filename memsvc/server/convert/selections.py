@@ -1,0 +1,107 @@
+"""Filters: what the caller asks for and what holds without asking, as the domain's selection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, conjunction
+from memsvc.domain.memory import Status, Tier
+from memsvc.domain.query import Selection
+from memsvc.domain.scope import Visibility
+from memsvc.server.convert.conditions import expression_from_proto, metadata_equals
+from memsvc.server.convert.drafts import ids_from_proto
+from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.times import BEGINNING, micros_not_before
+from memsvc.v1 import types_pb2 as types
+
+NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
+ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
+
+
+def selection_from_proto(chosen: types.Filter, *, now: datetime, happened: types.TimeRange | None = None) -> Selection:
+    """Return the selection of a filter, with the default conditions on status, tier and expiry.
+
+    *happened* is a search's time range: by event time, or by create time where a memory has none.
+    """
+    where = conjunction(
+        *_defaults(chosen, now),
+        *_values(chosen),
+        *_times(chosen, now),
+        *_numbers(chosen),
+        None if happened is None else happened_within(happened),
+        expression_from_proto(chosen.where) if chosen.HasField("where") else None,
+    )
+    return Selection(where, VISIBILITY.given(chosen.visibility, Visibility.PROJECT_AND_GLOBAL))
+
+
+def happened_within(span: types.TimeRange) -> Filter | None:
+    """Return the test that a memory's event time, or without one its create time, lies in *span*."""
+    if not (span.HasField("start") or span.HasField("end")):
+        return None
+    unknown = Not(Range(Field.EVENT_TIME, at_least=BEGINNING))
+    return Or((time_within(Field.EVENT_TIME, span), And((unknown, time_within(Field.CREATE_TIME, span)))))
+
+
+def time_within(field: Field, span: types.TimeRange) -> Range:
+    """Return the test that a time is there and lies in *span*, its end left out."""
+    return Range(
+        field,
+        at_least=micros_not_before(span.start) if span.HasField("start") else BEGINNING,
+        below=micros_not_before(span.end) if span.HasField("end") else None,
+    )
+
+
+def _defaults(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
+    yield _any_of(Field.STATUS, (STATUS.from_proto[number].value for number in chosen.statuses)) or ONLY_ACTIVE
+    yield _any_of(Field.TIER, (TIER.from_proto[number].value for number in chosen.tiers)) or NOT_ARCHIVED
+    if not (chosen.include_expired or types.MEMORY_STATUS_EXPIRED in chosen.statuses):
+        yield Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
+
+
+def _values(chosen: types.Filter) -> Iterator[Filter | None]:
+    yield _any_of(Field.LAYER, (LAYER.from_proto[number].value for number in chosen.layers))
+    yield _any_of(Field.KIND, (KIND.from_proto[number].value for number in chosen.kinds))
+    yield _any_of(Field.CATEGORY, chosen.categories)
+    yield _any_of(Field.TAGS, chosen.tags_any)
+    yield _any_of(Field.AGENT_ID, chosen.agent_ids)
+    yield _any_of(Field.SESSION_ID, chosen.session_ids)
+    yield _any_of(Field.SPEAKER, chosen.speakers)
+    yield _any_of(Field.ID, ids_from_proto(chosen.ids))
+    for tag in dict.fromkeys(chosen.tags_all):
+        yield AnyOf(Field.TAGS, (tag,))
+    for test in chosen.metadata:
+        yield metadata_equals(test.path, test.value)
+
+
+def _times(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
+    if chosen.HasField("create_time"):
+        yield time_within(Field.CREATE_TIME, chosen.create_time)
+    if chosen.HasField("update_time"):
+        yield time_within(Field.UPDATE_TIME, chosen.update_time)
+    if chosen.HasField("access_time"):
+        yield time_within(Field.ACCESS_TIME, chosen.access_time)
+    if chosen.HasField("event_time"):
+        yield time_within(Field.EVENT_TIME, chosen.event_time)
+    if chosen.last_days:
+        field = TIME_FIELDS.get(chosen.last_days_field, Field.CREATE_TIME)
+        # Only an event may lie in the future; for the other times an upper bound would race with writes.
+        latest = to_micros(now) if field is Field.EVENT_TIME else None
+        yield Range(field, at_least=to_micros(now - timedelta(days=chosen.last_days)), at_most=latest)
+
+
+def _numbers(chosen: types.Filter) -> Iterator[Filter]:
+    if chosen.min_importance or chosen.max_importance:
+        yield Range(Field.IMPORTANCE, at_least=chosen.min_importance or None, at_most=chosen.max_importance or None)
+    if chosen.HasField("min_confidence") or chosen.HasField("max_confidence"):
+        yield Range(
+            Field.CONFIDENCE,
+            at_least=chosen.min_confidence if chosen.HasField("min_confidence") else None,
+            at_most=chosen.max_confidence if chosen.HasField("max_confidence") else None,
+        )
+
+
+def _any_of(field: Field, values: Iterable[str]) -> AnyOf | None:
+    distinct = tuple(dict.fromkeys(values))
+    return AnyOf(field, distinct) if distinct else None

@@ -1,0 +1,114 @@
+"""Opaque texts that clients send back: consistency tokens and page tokens.
+
+A page token is bound to its request by a digest, so that it cannot continue another list than its own.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+from google.protobuf.message import Message
+
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.query import PageCursor
+
+MAX_LENGTH = 64
+"""Longer than any token of ours."""
+
+_CONSISTENCY = struct.Struct(">cQ")
+_LIST = struct.Struct(">c8s?qq")
+_SEARCH = struct.Struct(">c8sI")
+_CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG = b"\x01", b"\x02", b"\x03"
+_DIGEST_BYTES = 8
+_MAX_POSITION = 2**63 - 1
+
+
+def digest(request: Message, *, without: Iterable[str]) -> bytes:
+    """Return a short digest of a request, some of its fields left out."""
+    copy = type(request)()
+    copy.CopyFrom(request)
+    for name in without:
+        copy.ClearField(name)
+    return blake2b(copy.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
+
+
+def consistency_token(position: int) -> str:
+    """Return the token that stands for an outbox position."""
+    return _text(_CONSISTENCY.pack(_CONSISTENCY_TAG, position))
+
+
+def position_of(token: str, *, field: str = "consistency_token") -> int:
+    """Return the outbox position of a token; 0 for an empty one.
+
+    Raises:
+        InvalidRequestError: The token is not one of ours.
+    """
+    if not token:
+        return 0
+    tag, position = _unpack(_CONSISTENCY, token, field)
+    if tag != _CONSISTENCY_TAG or position > _MAX_POSITION:
+        raise _foreign(field)
+    return int(position)
+
+
+def list_token(cursor: PageCursor, request: bytes) -> str:
+    """Return the token of the page after *cursor* of the list that has the digest *request*."""
+    return _text(_LIST.pack(_LIST_TAG, request, cursor.value is not None, cursor.value or 0, cursor.row))
+
+
+def list_cursor(token: str, request: bytes) -> PageCursor | None:
+    """Return where a list goes on; None for an empty token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    if not token:
+        return None
+    tag, digest_, has_value, value, row = _unpack(_LIST, token, "page_token")
+    if tag != _LIST_TAG or digest_ != request:
+        raise _foreign("page_token")
+    return PageCursor(value if has_value else None, row)
+
+
+def search_token(offset: int, request: bytes) -> str:
+    """Return the token of the page that begins at *offset* of the search that has the digest *request*."""
+    return _text(_SEARCH.pack(_SEARCH_TAG, request, offset))
+
+
+def search_offset(token: str, request: bytes, *, depth: int) -> int:
+    """Return how many hits come before the page; 0 for an empty token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, of another request, or leads below *depth*.
+    """
+    if not token:
+        return 0
+    tag, digest_, offset = _unpack(_SEARCH, token, "page_token")
+    if tag != _SEARCH_TAG or digest_ != request or offset >= depth:
+        raise _foreign("page_token")
+    return int(offset)
+
+
+def _text(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _unpack(form: struct.Struct, token: str, field: str) -> tuple[Any, ...]:
+    if len(token) > MAX_LENGTH or not token.isascii():
+        raise _foreign(field)
+    try:
+        raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except (binascii.Error, ValueError):
+        raise _foreign(field) from None
+    if len(raw) != form.size or _text(raw) != token:
+        raise _foreign(field)
+    return form.unpack(raw)
+
+
+def _foreign(field: str) -> InvalidRequestError:
+    return InvalidRequestError([Violation(field, "is not a token that this service gave for this request")])

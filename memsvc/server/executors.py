@@ -1,0 +1,92 @@
+"""Where blocking work runs: named thread pools that refuse more work than they can take on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
+from memsvc.server import calls
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NamedExecutor:
+    """Runs blocking calls of one sort in a bounded number of threads.
+
+    A call sees the context variables of the coroutine that awaits it. When that coroutine is cancelled before the
+    call has begun, the call never runs; one that runs is not interrupted.
+    """
+
+    def __init__(self, name: str, *, threads: int, queue_factor: int) -> None:
+        self.name = name
+        self.threads = threads
+        self._capacity = threads * (1 + queue_factor)
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._admitted = 0
+
+    @property
+    def admitted(self) -> int:
+        """Return how many calls run or wait."""
+        return self._admitted
+
+    async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run *call* in a thread and return what it returns.
+
+        Raises:
+            LimitExceededError: Too many calls wait already; nothing was run.
+            DeadlineExceededError: The caller's time was over before the call could begin.
+        """
+        if self._admitted >= self._capacity:
+            limit = f"{self._capacity} calls at work or waiting in {self.name!r}"
+            raise LimitExceededError(limit)
+        return await self.proceed(call, *args, **kwargs)
+
+    async def proceed(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the next part of a call that was admitted before: as `run`, but never refused for the queue's length."""
+        with self._lock:
+            self._admitted += 1
+        try:
+            future: Future[T] = self._pool.submit(copy_context().run, partial(_in_time, call, *args, **kwargs))
+        except RuntimeError:
+            self._leave(None)
+            raise
+        future.add_done_callback(self._leave)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Drop what waits and return when everything that runs has ended."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _leave(self, _: Future[T] | None) -> None:
+        with self._lock:
+            self._admitted -= 1
+
+
+def _in_time(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    if calls.deadline.get().passed():
+        waiting_for = "a free thread"
+        raise DeadlineExceededError(waiting_for)
+    return call(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """The pools of the server: searches never wait behind writes, nor lookups behind searches."""
+
+    search: NamedExecutor
+    write: NamedExecutor
+    meta: NamedExecutor
+
+    def close(self) -> None:
+        """Close all of them."""
+        for executor in (self.search, self.write, self.meta):
+            executor.close()

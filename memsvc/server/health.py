@@ -1,0 +1,95 @@
+"""grpc.health.v1: what probes and load balancers ask, kept up to date in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import aio
+
+from memsvc.domain.errors import MemsvcError
+from memsvc.server.edge import Edge
+
+LIVENESS = "liveness"
+READINESS = "readiness"
+OVERALL = ""
+MEMORY_SERVICE = "memsvc.v1.MemoryService"
+SEARCH_SERVICE = "memsvc.v1.SearchService"
+LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
+REPLAY_SECONDS = 0.1
+"""How often to look whether the indexes have caught up after a start: looking costs nothing."""
+
+STORE = frozenset({"metadata"})
+NEEDS: Mapping[str, frozenset[str]] = {
+    OVERALL: STORE,
+    MEMORY_SERVICE: STORE,
+    LIFECYCLE_SERVICE: STORE,
+    SEARCH_SERVICE: STORE,
+    READINESS: STORE,
+}
+"""The ports without which a name does not serve. Searches do without an index or the model: they are then degraded."""
+AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
+
+
+class Health:
+    """Follows the backends. "liveness" says only that the process answers, and so depends on no backend."""
+
+    def __init__(self, edge: Edge) -> None:
+        self.servicer = aio.HealthServicer()
+        self._edge = edge
+        self._broken: frozenset[str] = frozenset()
+        self._log = structlog.get_logger("memsvc.health")
+
+    async def begin(self) -> None:
+        """Look at everything a first time, so that the first probe gets a true answer."""
+        await self.servicer.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
+        await self._look()
+        await self._tell()
+
+    async def follow(self) -> None:
+        """Keep looking until cancelled. It is one of the two places that may catch every exception."""
+        while True:
+            try:
+                await self._wait_for_change()
+                await self._look()
+                await self._tell()
+            except Exception:  # noqa: BLE001 - a fault in looking must not end the looking
+                self._log.exception("health could not be looked at")
+
+    async def leave(self) -> None:
+        """Tell everybody, for good, that the server is about to stop."""
+        await self.servicer.enter_graceful_shutdown()
+
+    async def _wait_for_change(self) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._edge.options.health_seconds
+        replaying = self._edge.application.indexer.replaying
+        while replaying and loop.time() < until:
+            await asyncio.sleep(min(REPLAY_SECONDS, self._edge.options.health_seconds))
+            if not self._edge.application.indexer.replaying:
+                await self._tell()
+                replaying = False
+        await asyncio.sleep(max(0.0, until - loop.time()))
+
+    async def _look(self) -> None:
+        # Not refused when all threads are busy: that the service is overloaded does not mean that it is sick.
+        broken = await self._edge.executors.meta.proceed(self._unhealthy_ports)
+        if broken != self._broken:
+            self._log.warning("backends changed", broken=sorted(broken))
+        self._broken = broken
+
+    def _unhealthy_ports(self) -> frozenset[str]:
+        try:
+            diagnosis = self._edge.application.diagnose.run(verify=False)
+        except MemsvcError:
+            return STORE
+        return frozenset(backend.port for backend in diagnosis.backends if not backend.healthy)
+
+    async def _tell(self) -> None:
+        replaying = self._edge.application.indexer.replaying
+        for name, needs in NEEDS.items():
+            serves = not (needs & self._broken or (replaying and name in AWAIT_REPLAY))
+            status = health_pb2.HealthCheckResponse.SERVING if serves else health_pb2.HealthCheckResponse.NOT_SERVING
+            await self.servicer.set(name, status)

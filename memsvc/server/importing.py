@@ -1,0 +1,139 @@
+"""Imports: batches in, progress out, neither waiting for the other.
+
+A client may send all its batches before it reads a single response. So batches are stored by a task of its own, and a
+response is made of whatever the state is when there is room to send one; nothing but failures not yet told is queued,
+and storing pauses when there are too many of those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+
+from memsvc.domain import limits
+from memsvc.domain.drafts import ImportProgress, OnDuplicate, Rejected, WaitFor
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.engine.write.importing import ImportRun
+from memsvc.server import calls
+from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
+from memsvc.server.convert.scope import scope_from
+from memsvc.server.convert.writes import import_to_proto
+from memsvc.server.edge import Edge
+from memsvc.server.validate.writes import check_import_batch, check_import_header, draft_or_rejected
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+PROGRESS_SECONDS = 1.0
+UNTOLD_FAILURES = 8_192
+"""So many failures may wait to be told before storing pauses."""
+
+
+class ImportStream:
+    """One stream of an import."""
+
+    def __init__(self, edge: Edge, requests: AsyncIterator[pb.ImportMemoriesRequest]) -> None:
+        self._edge = edge
+        self._requests = requests
+        self._progress = ImportProgress()
+        self._untold: deque[tuple[int, Rejected]] = deque()
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._started = 0.0
+
+    async def responses(self) -> AsyncGenerator[pb.ImportMemoriesResponse, None]:
+        """Store what comes, and tell how far it is: at once, after each batch, each second, and at the end.
+
+        Raises:
+            InvalidRequestError: The messages are out of order, or a batch is too large or leaves a gap.
+        """
+        header = await self._header()
+        run = await self._begin(header)
+        self._started = time.monotonic()
+        yield import_to_proto(self._progress, (), seconds=0.0)
+        task = asyncio.create_task(self._store_all(run, header))
+        try:
+            while not task.done():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PROGRESS_SECONDS):
+                        await self._changed.wait()
+                self._changed.clear()
+                if not task.done():
+                    yield self._response()
+            task.result()
+            while len(self._untold) > limits.BATCH:
+                yield self._response()
+            yield self._response(done=True)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _header(self) -> pb.ImportHeader:
+        async for request in self._requests:
+            if request.WhichOneof("part") == "header":
+                check_import_header(request.header)
+                return request.header
+            break
+        raise InvalidRequestError([Violation("header", "must be the first message")])
+
+    async def _begin(self, header: pb.ImportHeader) -> ImportRun:
+        run = await self._edge.executors.write.run(
+            self._edge.application.importing.begin,
+            scope_from(header.scope, calls.principal.get()),
+            request_id=header.request_id,
+            on_duplicate=ON_DUPLICATE.given(header.on_duplicate, OnDuplicate.RETURN_EXISTING),
+        )
+        self._progress = _since(run.progress, run.progress)
+        return run
+
+    async def _store_all(self, run: ImportRun, header: pb.ImportHeader) -> None:
+        before = run.progress
+        try:
+            async for request in self._requests:
+                if request.WhichOneof("part") != "batch":
+                    raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
+                check_import_batch(request.batch, next_index=run.progress.next_index)
+                reached = await self._edge.executors.write.proceed(self._store, run, request.batch, header.scope)
+                self._untold.extend(reached.failures)
+                self._progress = _since(before, reached)
+                self._changed.set()
+                await self._wait_for_room()
+            if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED:
+                await self._edge.waits.stored(self._progress.position)
+        finally:
+            self._changed.set()
+
+    def _store(self, run: ImportRun, batch: pb.ImportBatch, scope: types.Scope) -> ImportProgress:
+        dimension = self._edge.application.dimension
+        first = batch.first_index
+        # Memories that are durable already are not looked at again: the engine passes them over by their index.
+        skipped = min(max(0, run.progress.next_index - first), len(batch.memories))
+        drafts = [draft_or_rejected(entry, scope, dimension=dimension) for entry in batch.memories[skipped:]]
+        return run.add(first + skipped, drafts)
+
+    async def _wait_for_room(self) -> None:
+        while len(self._untold) > UNTOLD_FAILURES:
+            self._room.clear()
+            await self._room.wait()
+
+    def _response(self, *, done: bool = False) -> pb.ImportMemoriesResponse:
+        failures = [self._untold.popleft() for _ in range(min(len(self._untold), limits.BATCH))]
+        self._room.set()
+        seconds = time.monotonic() - self._started
+        return import_to_proto(self._progress, failures, seconds=seconds, done=done)
+
+
+def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:
+    """Return the progress with the counts of this stream alone, not those of earlier ones of the same import."""
+    return replace(
+        reached,
+        received=reached.received - before.received,
+        created=reached.created - before.created,
+        updated=reached.updated - before.updated,
+        duplicates=reached.duplicates - before.duplicates,
+        failed=reached.failed - before.failed,
+        failures=(),
+    )

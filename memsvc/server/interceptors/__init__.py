@@ -1,0 +1,1 @@
+"""What happens around every call of our services, outermost first: request id, access log, errors, deadline."""

@@ -1,0 +1,47 @@
+"""One log line and one measurement for each call; never its content."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import grpc
+import structlog
+
+from memsvc.server.interceptors.around import Call
+
+LAYER = "edge"
+
+
+class Recorder(Protocol):
+    """Where measurements go."""
+
+    def record(self, operation: str, layer: str, seconds: float, *, failed: bool = False) -> None:
+        """Take note of one run of an operation."""
+        ...
+
+
+class AccessLog:
+    """Sees the code that the client sees, since it lies outside of the layer that sets it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._log = structlog.get_logger("memsvc.access")
+
+    @asynccontextmanager
+    async def around(self, call: Call) -> AsyncIterator[None]:
+        """Measure the call, then tell how it ended."""
+        started = time.perf_counter()
+        try:
+            yield
+        except asyncio.CancelledError:
+            expired = call.context.time_remaining() == 0
+            call.code = grpc.StatusCode.DEADLINE_EXCEEDED if expired else grpc.StatusCode.CANCELLED
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            self._recorder.record(call.method, LAYER, seconds, failed=call.code is not grpc.StatusCode.OK)
+            self._log.info("call ended", code=call.code.name, seconds=round(seconds, 6), peer=call.context.peer())

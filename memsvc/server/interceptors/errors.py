@@ -1,0 +1,39 @@
+"""Every exception becomes a status with details; what is not foreseen becomes "internal error" and a log entry."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import structlog
+
+from memsvc.server.interceptors.around import Call
+from memsvc.server.interceptors.request_id import HEADER
+from memsvc.server.status import Severity, failure_from_error
+
+DETAILS_HEADER = "grpc-status-details-bin"
+
+
+class Errors:
+    """Turns exceptions into statuses. It is one of the two places that may catch every exception."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger("memsvc.errors")
+
+    @asynccontextmanager
+    async def around(self, call: Call) -> AsyncIterator[None]:
+        """End the call with a status when it fails. Cancellation and gRPC's own aborts pass."""
+        try:
+            yield
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - this is the place where nothing may get through
+            failure = failure_from_error(error, request_id=call.request_id)
+            call.code = failure.code
+            if failure.severity is Severity.ERROR:
+                self._log.error("call failed unexpectedly", exc_info=error)
+            elif failure.severity is Severity.WARNING:
+                self._log.warning("backend failed", reason=str(error), cause=repr(error.__cause__))
+            trailers = ((DETAILS_HEADER, failure.details), (HEADER, call.request_id))
+            await call.context.abort(failure.code, failure.message, trailers)

@@ -1,0 +1,134 @@
+"""MemoryService: each method checks and converts, calls the engine, and converts back."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are gRPC's
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+
+from memsvc.domain.drafts import Written
+from memsvc.server import calls
+from memsvc.server.convert import writes as out
+from memsvc.server.convert.drafts import draft_from_proto, write_options
+from memsvc.server.convert.memory import memory_to_proto
+from memsvc.server.convert.patches import patch_from_proto
+from memsvc.server.convert.scope import scope_from
+from memsvc.server.edge import Edge
+from memsvc.server.importing import ImportStream
+from memsvc.server.listing import batch_get_memories, batch_written, list_memories
+from memsvc.server.validate import reads, writes
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+class MemoryServicer(pb_grpc.MemoryServiceServicer):
+    """Writes memories and reads them by id, by key or as a list."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._app = edge.application
+        self._write = edge.executors.write
+        self._meta = edge.executors.meta
+
+    async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
+        """Store one memory."""
+        writes.check_create(request, dimension=self._app.dimension)
+        scope = scope_from(request.scope, calls.principal.get())
+        draft = draft_from_proto(request.memory, request.vector)
+        options = write_options(request.request_id, on_duplicate=request.on_duplicate, wait_for=request.wait_for)
+        written = await self._write.run(self._app.remember.create, scope, draft, options)
+        await self._edge.waits.written(written, options.wait_for)
+        return out.created_to_proto(written)
+
+    async def BatchCreateMemories(
+        self, request: pb.BatchCreateMemoriesRequest, context: Context
+    ) -> pb.BatchCreateMemoriesResponse:
+        """Store several memories in one transaction. Converting so many is work for a thread, too."""
+        writes.check_batch_create(request)
+        scope = scope_from(request.scope, calls.principal.get())
+        options = write_options(request.request_id, on_duplicate=request.on_duplicate, wait_for=request.wait_for)
+        batch, response = await self._write.run(batch_written, self._app, scope, request, options)
+        await self._edge.waits.batch_written(batch, options.wait_for)
+        return response
+
+    async def ImportMemories(
+        self, request_iterator: AsyncIterator[pb.ImportMemoriesRequest], context: Context
+    ) -> AsyncGenerator[pb.ImportMemoriesResponse, None]:
+        """Store any number of memories and tell the progress."""
+        async with aclosing(ImportStream(self._edge, request_iterator).responses()) as responses:
+            async for response in responses:
+                yield response
+
+    async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
+        """Return one memory by id or key."""
+        reads.check_get(request)
+        scope = scope_from(request.scope, calls.principal.get())
+        if request.WhichOneof("by") == "key":
+            memory = await self._meta.run(self._app.recollect.get_by_key, scope, request.key)
+        else:
+            memory = await self._meta.run(self._app.recollect.get, scope, request.id.lower())
+        return pb.GetMemoryResponse(memory=memory_to_proto(memory))
+
+    async def BatchGetMemories(
+        self, request: pb.BatchGetMemoriesRequest, context: Context
+    ) -> pb.BatchGetMemoriesResponse:
+        """Return several memories by id."""
+        reads.check_batch_get(request)
+        scope = scope_from(request.scope, calls.principal.get())
+        return await self._meta.run(batch_get_memories, self._app, scope, request)
+
+    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
+        """Return a page of the memories that match a filter."""
+        reads.check_list(request)
+        scope = scope_from(request.scope, calls.principal.get())
+        return await self._meta.run(list_memories, self._app, scope, request, self._edge.now())
+
+    async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
+        """Change fields of one memory."""
+        writes.check_update(request, dimension=self._app.dimension)
+        options = write_options(request.request_id, wait_for=request.wait_for)
+        written = await self._write.run(
+            self._app.revise.update,
+            scope_from(request.scope, calls.principal.get()),
+            memory_id=request.memory.id.lower(),
+            key="" if request.memory.id else request.memory.key,
+            patch=patch_from_proto(request, now=self._edge.now()),
+            expected_revision=request.expected_revision,
+            options=options,
+        )
+        await self._edge.waits.written(written, options.wait_for)
+        return out.updated_to_proto(written)
+
+    async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
+        """Delete one memory, softly or for good."""
+        writes.check_one(request)
+        options = write_options(request.request_id, wait_for=request.wait_for)
+        written: Written = await self._write.run(
+            self._app.revise.delete,
+            scope_from(request.scope, calls.principal.get()),
+            request.id.lower(),
+            hard=request.hard,
+            expected_revision=request.expected_revision,
+            options=options,
+        )
+        await self._edge.waits.written(written, options.wait_for)
+        return out.deleted_to_proto(written, hard=request.hard)
+
+    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
+        """Make a memory ACTIVE again."""
+        writes.check_one(request)
+        options = write_options(request.request_id, wait_for=request.wait_for)
+        written = await self._write.run(
+            self._app.revise.restore,
+            scope_from(request.scope, calls.principal.get()),
+            request.id.lower(),
+            expected_revision=request.expected_revision,
+            options=options,
+        )
+        await self._edge.waits.written(written, options.wait_for)
+        return out.restored_to_proto(written)

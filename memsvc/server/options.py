@@ -1,0 +1,40 @@
+"""What the server is told at its start, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsvc.domain.query import Weighting
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How to serve.
+
+    Attributes:
+        addresses: Each "host:port" (port 0: any free one) or "unix:/absolute/path".
+        grace_seconds: How long calls under way may go on after the server was told to stop.
+        max_message_bytes: The largest message that is taken in or sent.
+        search_threads: How many searches run at once; likewise writes, and all other calls (meta).
+        queue_factor: How many calls may wait for each thread before further ones are refused.
+        default_deadline_seconds: The time given to a unary call whose client set no deadline.
+        keepalive_seconds: How often an idle connection is tried.
+        health_seconds: How often the backends are pinged.
+        reflection: Whether clients may ask for the API's description.
+        default_weighting: The weighting of searches that name none.
+        version: The service's version, as Diagnose tells it.
+    """
+
+    addresses: tuple[str, ...] = ("127.0.0.1:50051",)
+    grace_seconds: float = 20.0
+    max_message_bytes: int = 16 * 1024 * 1024
+    search_threads: int = 8
+    write_threads: int = 32
+    meta_threads: int = 8
+    queue_factor: int = 4
+    default_deadline_seconds: float = 30.0
+    keepalive_seconds: float = 120.0
+    health_seconds: float = 5.0
+    reflection: bool = True
+    default_weighting: Weighting | None = None
+    version: str = ""

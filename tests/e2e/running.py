@@ -1,0 +1,116 @@
+"""A real server in a process of its own, for tests: started, asked, stopped or killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+FAST = {"MEMSVC_EMBEDDER__BACKEND": "wordllama", "MEMSVC_LOG__LEVEL": "WARNING"}
+"""The real engines with the fast embedder: what most tests run on."""
+
+
+class Stubs:
+    """The generated stubs of every service over one channel."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.memory = memory_service_pb2_grpc.MemoryServiceStub(channel)
+        self.search = search_service_pb2_grpc.SearchServiceStub(channel)
+        self.lifecycle = lifecycle_service_pb2_grpc.LifecycleServiceStub(channel)
+        self.health = health_pb2_grpc.HealthStub(channel)
+
+
+@dataclass
+class ServerProcess:
+    """A memsvc server in a child process. Leaving the context stops it gracefully, if it still runs."""
+
+    data_dir: Path
+    environment: Mapping[str, str] = field(default_factory=lambda: FAST)
+    address: str = "127.0.0.1:0"
+    arguments: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ServerProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> Path:
+        return self.data_dir.with_name(self.data_dir.name + ".log")
+
+    def start(self, *, until: str = "memsvc.v1.SearchService") -> None:
+        """Start the process and wait until it serves *until*."""
+        ready = self.data_dir.with_name(self.data_dir.name + ".ready")
+        ready.unlink(missing_ok=True)
+        command = [
+            sys.executable, "-m", "memsvc", "serve", "--address", self.address,
+            "--data-dir", str(self.data_dir), "--ready-file", str(ready), *self.arguments,
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env={**os.environ, **self.environment}, stdout=log, stderr=log
+            )
+        self._await(ready.exists)
+        self.bound = ready.read_text().strip().splitlines()[0]
+        self._await(lambda: self.is_serving(until))
+
+    def is_serving(self, service: str) -> bool:
+        """Return whether the health service says SERVING for *service*."""
+        with self.channel() as channel:
+            try:
+                answer = Stubs(channel).health.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+            except grpc.RpcError:
+                return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    @contextlib.contextmanager
+    def channel(self) -> Iterator[grpc.Channel]:
+        """Open a channel of one's own to the server."""
+        with grpc.insecure_channel(self.bound, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            yield channel
+
+    @contextlib.contextmanager
+    def stubs(self) -> Iterator[Stubs]:
+        """Open a channel and give its stubs."""
+        with self.channel() as channel:
+            yield Stubs(channel)
+
+    def kill(self) -> None:
+        """Kill the process as `kill -9` does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask the process to stop and return its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout=START_SECONDS)
+
+    def _await(self, condition: object) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_SECONDS
+        while not condition():  # type: ignore[operator]
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"The server did not start:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.02)

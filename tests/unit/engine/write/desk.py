@@ -1,0 +1,74 @@
+"""A write path over a real store, with a clock that stands still until it is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from backends.inproc.metadata import METADATA
+from backends.sql import SQL
+from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.write.assembly import Writing, assemble
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import MetadataStore
+from memsvc.testing.factories import NOW
+
+STORES = ("inproc", "sql")
+ADA = Scope("ada", project_id="apollo")
+DIMENSION = 4
+MODEL = "toy"
+
+
+class Clock:
+    """A clock that moves when told to."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, **parts: float) -> datetime:
+        self.time += timedelta(**parts)
+        return self.time
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Everything a test of the write path needs."""
+
+    store: MetadataStore
+    writing: Writing
+    recollect: Recollect
+    clock: Clock
+
+    def create(self, content: str, scope: Scope = ADA, *, request_id: str = "", **fields: Any) -> Written:
+        on_duplicate = fields.pop("on_duplicate", OnDuplicate.RETURN_EXISTING)
+        options = WriteOptions(request_id=request_id, on_duplicate=on_duplicate)
+        return self.writing.remember.create(scope, Draft(content, **fields), options)
+
+    def stored(self, memory_id: str, scope: Scope = ADA) -> Memory | None:
+        return self.store.memories.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
+
+    def total(self, scope: Scope = ADA) -> int:
+        return self.store.memories.counts(reach=Reach.from_scope(scope)).total
+
+
+@contextmanager
+def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
+    """Open a desk; the same directory again is the same data where the backend keeps any."""
+    clock = clock or Clock()
+    spec = {"inproc": METADATA, "sql": SQL}[backend]
+    with spec.open(spec.settings(), BackendContext(directory, clock)) as store:
+        writing = assemble(store, model=MODEL, dimension=DIMENSION, now=clock)
+        try:
+            yield Desk(store, writing, Recollect(store.memories, writing.accesses), clock)
+        finally:
+            writing.close()

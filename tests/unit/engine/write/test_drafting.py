@@ -1,0 +1,122 @@
+"""What becomes of a draft before any store sees it."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+
+import pytest
+
+from memsvc.domain.drafts import Draft
+from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.scope import Scope
+from memsvc.engine.write.drafting import Drafting
+from memsvc.testing.factories import NOW
+
+SCOPE = Scope("ada", project_id="apollo", agent_id="scout", session_id="s1", tenant_id="t")
+LONG = "# Notes\n\n" + "\n\n".join(f"Paragraph {number} tells about the harbour of Lisbon." for number in range(200))
+drafting = Drafting(model="toy", dimension=2, now=lambda: NOW, random=bytes)
+
+
+def prepared(content: str = "Anna lives in Lisbon.", **fields: object) -> Memory:
+    return drafting.prepare(SCOPE, Draft(content, **fields)).record.memory  # type: ignore[arg-type]  # any field
+
+
+def test_a_bare_draft_gets_the_defaults() -> None:
+    """What a draft leaves out has the value that the API states."""
+    memory = prepared()
+
+    assert (Layer.LONG_TERM, Kind.FACT, Tier.CONTEXTUAL, Status.ACTIVE) == (
+        memory.layer, memory.kind, memory.tier, memory.status,
+    )  # fmt: skip
+    assert (3, 1.0, 1, None) == (memory.importance, memory.confidence, memory.revision, memory.expire_time)
+    assert (SCOPE, NOW, NOW) == (memory.scope, memory.create_time, memory.update_time)
+    assert content_hash("Anna lives in Lisbon.") == memory.content_hash
+
+
+def test_what_somebody_said_is_a_message() -> None:
+    """With a speaker and no kind a draft is a MESSAGE, which never claims its content."""
+    record = drafting.prepare(SCOPE, Draft("Hello", speaker="Anna")).record
+
+    assert record.memory.kind is Kind.MESSAGE
+    assert not record.is_unique
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"layer": Layer.SHORT_TERM}, NOW + timedelta(days=14)),
+        ({"layer": Layer.SHORT_TERM, "ttl": timedelta(hours=1)}, NOW + timedelta(hours=1)),
+        ({"layer": Layer.SHORT_TERM, "expire_time": NOW}, NOW),
+        ({"ttl": timedelta(days=2)}, NOW + timedelta(days=2)),
+        ({"layer": Layer.CORE}, None),
+    ],
+)
+def test_expiry(fields: dict[str, object], expected: object) -> None:
+    """SHORT_TERM lives 14 days unless the draft says otherwise; other layers live on."""
+    assert expected == prepared(**fields).expire_time
+
+
+def test_extracted_keywords_follow_the_formula() -> None:
+    """Keywords come from title and content, heaviest first, ties by term."""
+    memory = prepared("coffee coffee tea", title="Coffee")
+
+    assert (Keyword("coffee", pytest.approx(0.5)), Keyword("tea", pytest.approx(0.22))) == memory.keywords
+
+
+def test_chinese_keywords_are_words() -> None:
+    """Chinese text is segmented into words of two characters and more."""
+    assert {"杭州", "出差"} <= {keyword.term for keyword in prepared("小王下周去杭州出差").keywords}
+
+
+def test_given_keywords_are_kept_in_lower_case_once() -> None:
+    """Given keywords replace extraction; of a repeated term the largest weight counts."""
+    given = (Keyword("Tea", 0.2), Keyword("tea", 0.9), Keyword("Lisbon", 1.0))
+
+    assert (Keyword("lisbon", 1.0), Keyword("tea", 0.9)) == prepared(keywords=given).keywords
+
+
+def test_short_content_is_its_own_chunk_and_long_content_has_several() -> None:
+    """One piece is not stored beside the content; several are, numbered, with their headings."""
+    long = drafting.prepare(SCOPE, Draft(LONG)).record.chunks
+
+    assert () == drafting.prepare(SCOPE, Draft("short")).record.chunks
+    assert list(range(len(long))) == [piece.ordinal for piece in long]
+    assert ("Notes",) == long[-1].heading_path
+
+
+def test_a_given_vector_is_stored_as_float32() -> None:
+    """A given vector is kept with the model whose space it is in."""
+    record = drafting.prepare(SCOPE, Draft("short", vector=[1.0, -0.5])).record
+
+    assert (struct.pack("<2f", 1.0, -0.5), "toy") == (record.given_vector, record.given_model)
+
+
+@pytest.mark.parametrize("draft", [Draft("short", vector=[1.0]), Draft(LONG, vector=[1.0, 0.0])])
+def test_a_vector_that_does_not_fit_is_refused(draft: Draft) -> None:
+    """A vector must have the model's length and stand for content of one chunk."""
+    with pytest.raises(InvalidRequestError) as refused:
+        drafting.prepare(SCOPE, draft)
+
+    assert ["vector"] == [violation.field for violation in refused.value.violations]
+
+
+def test_a_session_memory_needs_a_session() -> None:
+    """Layer SESSION outside every session is refused."""
+    with pytest.raises(InvalidRequestError):
+        drafting.prepare(Scope("ada"), Draft("secret", layer=Layer.SESSION))
+
+
+def test_a_draft_may_name_its_own_place() -> None:
+    """Project, agent and session of a draft take the place of the request's; user and tenant never change."""
+    memory = prepared(project_id="", session_id="s2")
+
+    assert Scope("ada", project_id="", agent_id="scout", session_id="s2", tenant_id="t") == memory.scope
+
+
+def test_a_batch_keeps_its_order_and_rejects_the_bad_alone() -> None:
+    """A bad draft becomes its rejection at its place."""
+    items = drafting.prepare_all(SCOPE, [Draft("a"), Draft("b", vector=[1.0]), Draft("c")])
+
+    assert ["Prepared", "Rejected", "Prepared"] == [type(item).__name__ for item in items]
