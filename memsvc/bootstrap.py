@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 from pydantic import ValidationError
 
@@ -232,7 +234,9 @@ def _writing(
         store.feed.trim(before=utc_now() - outbox)
 
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
-    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now)
+    # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
+    random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
+    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now, random=random)
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)

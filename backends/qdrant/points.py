@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from backends.qdrant.filters import GRAPHED_TERM, OWNER, TERMS, term
+from backends.qdrant.filters import GRAPHED_TERM, OWNER, PROJECT, STATUS, TERMS, VIEW, term
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.ports.embedder import Vector
@@ -41,21 +41,21 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
     """Return the payload of an entry with *marks* among its terms. Numbers that the memory has not are left out."""
     terms = [
         *marks,
-        term("view", str(int(view))),
-        term("project_id", attributes.project_id),
         term("agent_id", attributes.agent_id),
         term("session_id", attributes.session_id),
         term("layer", attributes.layer),
         term("kind", attributes.kind),
         term("category", attributes.category),
         term("tier", attributes.tier),
-        term("status", attributes.status),
         term("speaker", attributes.speaker),
     ]
     terms += [term("tags", tag) for tag in attributes.tags]
     terms += [term("metadata", value) for value in attributes.metadata]
     payload: Payload = {
         OWNER: str(attributes.owner),
+        PROJECT: attributes.project_id,
+        VIEW: int(view),
+        STATUS: attributes.status,
         TERMS: " ".join(terms),
         "row": attributes.row,
         "importance": attributes.importance,

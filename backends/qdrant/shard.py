@@ -14,8 +14,6 @@ Json = dict[str, Any]
 ROW_SHIFT = 16
 """The bits of an entry's number below the memory's row: see `memsvc.domain.entries`."""
 
-_TENANT = "owner"
-_TERMS = "terms"
 _RANGES = ("importance", "create_time", "event_time", "expire_time")
 """The numbers worth 230 bytes of index for each point; the others are read from the payload, 10 µs each."""
 _MATCHES: dict[str, Any] = {"value": edge.MatchValue, "any": edge.MatchAny, "text_any": edge.MatchTextAny}
@@ -48,8 +46,11 @@ class Shard:
         Path(path).mkdir(parents=True)
         shard = edge.EdgeShard.create(path, config)
         schemas: dict[str, Any] = {
-            _TENANT: edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
-            _TERMS: edge.TextIndexParams(
+            "owner": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
+            "project_id": edge.KeywordIndexParams(enable_hnsw=False),
+            "status": edge.KeywordIndexParams(enable_hnsw=False),
+            "view": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
+            "terms": edge.TextIndexParams(
                 tokenizer=edge.TokenizerType.Whitespace, lowercase=False, ascii_folding=False, enable_hnsw=False
             ),
         }

@@ -25,7 +25,7 @@ _PAGE = 10_000
 
 
 class TantivyGeneration:
-    """A generation is made by `replace` and `seal`, goes live by `publish`, and from then on shows every change."""
+    """A generation is made by `replace`, `seal` and `publish`; once it is live, every change is seen at once."""
 
     def __init__(self, directory: Path, manifest: LexicalManifest, *, heap_bytes: int, is_live: bool) -> None:
         """Open the generation in the directory, which exists.
@@ -59,9 +59,12 @@ class TantivyGeneration:
         self._writer.settle()
 
     def publish(self) -> None:
-        """Write the rest to the disk and let searches see it: the generation goes live, `discard` is harmless."""
+        """Write the rest to the disk and let searches see it."""
         self._writer.commit()
         self._refresh()
+
+    def go_live(self) -> None:
+        """Show every change at once from now on, and take `discard` for harmless."""
         self._is_live = True
 
     def discard(self) -> None:
@@ -76,9 +79,9 @@ class TantivyGeneration:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
-        """Give the writer and its threads back. What was not published is lost."""
+        """Give the writer and its threads back. What is not committed is lost."""
         try:
-            self._writer.settle()
+            self._writer.close()
         except BackendUnavailableError:
             # A writer that failed has no threads left; the entries committed so far are on the disk.
             return

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from backends.tantivy.errors import NAME
+from backends.tantivy.errors import NAME, translate
 from backends.tantivy.generation import TantivyGeneration
 from backends.tantivy.manifest import UnreadableManifestError, read_manifest, remove_manifest, write_manifest
 from backends.tantivy.settings import TantivySettings
@@ -34,7 +34,8 @@ class TantivyLexicalIndex:
         self._heap_bytes = settings.writer_heap_bytes
         self._is_closed = False
         self._making: TantivyGeneration | None = None
-        directory.mkdir(parents=True, exist_ok=True)
+        with translate():
+            directory.mkdir(parents=True, exist_ok=True)
         self._live = self._open_live()
         self._remove_leftovers()
 
@@ -73,7 +74,8 @@ class TantivyLexicalIndex:
             self._making.discard()
         directory = self._folder(manifest)
         shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
+        with translate():
+            directory.mkdir()
         self._making = TantivyGeneration(directory, manifest, heap_bytes=self._heap_bytes, is_live=False)
         return self._making
 
@@ -84,7 +86,9 @@ class TantivyLexicalIndex:
             message = "The generation is not the one that was begun last."
             raise ValueError(message)
         generation.publish()
-        write_manifest(self._directory, generation.manifest)
+        with translate():
+            write_manifest(self._directory, generation.manifest)
+        generation.go_live()
         self._live, self._making = generation, None
         if before is not None:
             before.remove()

@@ -28,7 +28,7 @@ class TantivyWriter:
         self._highest_row = highest_row
         self._writer: IndexWriter | None = None
         self._has_pending = False
-        self._is_torn = False
+        self._is_unusable = False
         self._lock = Lock()
 
     def write(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
@@ -59,6 +59,11 @@ class TantivyWriter:
                 # It uses the writer up; the next change opens another.
                 writer.wait_merging_threads()
 
+    def close(self) -> None:
+        """Give the threads back for good."""
+        self._is_unusable = True
+        self.settle()
+
     def _put(self, writer: IndexWriter, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         for row, entries in changes.items():
             # Rows grow, so most are new: a deletion is looked up in every segment and is worth avoiding.
@@ -71,7 +76,7 @@ class TantivyWriter:
 
     @contextmanager
     def _undone_on_failure(self) -> Iterator[IndexWriter]:
-        if self._is_torn:
+        if self._is_unusable:
             raise BackendUnavailableError(NAME)
         with translate():
             if self._writer is None:
@@ -79,7 +84,7 @@ class TantivyWriter:
             try:
                 yield self._writer
             except BaseException:
-                self._is_torn = self._has_pending
+                self._is_unusable = self._has_pending
                 self._undo()
                 raise
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from itertools import islice
+from typing import TypeAlias
 
 import grpc
 
@@ -22,8 +23,8 @@ WINDOW_BATCHES = 4
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
 
-Call = grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]
-Method = grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]
+Call: TypeAlias = "grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
+Method: TypeAlias = "grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
 Drafts = Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import metadata_terms
@@ -85,9 +86,8 @@ class LexicalEntry:
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An entry that a retriever found; a larger score is a better hit."""
+class Hit(NamedTuple):
+    """An entry that a retriever found; a larger score is a better hit. A tuple, since a search makes hundreds."""
 
     entry_id: int
     score: float

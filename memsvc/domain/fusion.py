@@ -50,7 +50,7 @@ def best_per_row(hits: Sequence[Hit]) -> list[Ranked]:
     """Return the memories of *hits*, which are best first, in order of their best entries."""
     best: dict[int, Ranked] = {}
     for hit in hits:
-        row = hit.entry_id >> _ROW_SHIFT  # row_of, in place: this is the hottest loop of a search
+        row = hit.entry_id >> _ROW_SHIFT  # `row_of`, in place: this is the hottest loop of a search
         if row not in best:
             best[row] = Ranked(row, hit.entry_id, hit.score)
     return list(best.values())
@@ -71,7 +71,7 @@ def reciprocal_rank(
     """
     used = _used(rankings, weights)
     normalized = {
-        name: {ranked.row: 1.0 / (constant + rank) for rank, ranked in enumerate(rankings[name], start=1)}
+        name: {ranked.row: 1.0 / rank for rank, ranked in enumerate(rankings[name], start=constant + 1)}
         for name in used
     }
     return _sum(normalized, used, single_retriever_factor)
@@ -100,7 +100,7 @@ def weighted_sum(
 
 def _used(rankings: Mapping[str, Sequence[Ranked]], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weights of the lists that have a say."""
-    return {name: weights.get(name, 1.0) for name, ranking in rankings.items() if ranking and weights.get(name, 1.0)}
+    return {name: weight for name, ranking in rankings.items() if ranking and (weight := weights.get(name, 1.0))}
 
 
 def _min_max(ranking: Sequence[Ranked]) -> Column:
@@ -123,9 +123,12 @@ def _sum(normalized: dict[str, Column], weights: Mapping[str, float], single_ret
     parts: dict[int, list[float]] = {}
     for column in shares.values():
         for row, share in column.items():
-            parts.setdefault(row, []).append(share)
+            if row in parts:
+                parts[row].append(share)
+            else:
+                parts[row] = [share]
     # fsum, because the last bit of a plain sum depends on the order of the lists.
     totals = {
-        row: math.fsum(some) if len(some) > 1 else some[0] * single_retriever_factor for row, some in parts.items()
+        row: math.fsum(added) if len(added) > 1 else added[0] * single_retriever_factor for row, added in parts.items()
     }
     return Fused(totals, normalized, shares)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from memsvc.domain.filters import Filter
 from memsvc.domain.memory import Memory
@@ -182,9 +183,8 @@ class PageCursor:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What ranking needs to know of a memory, and no more. Times are microseconds."""
+class Candidate(NamedTuple):
+    """What ranking needs to know of a memory, and no more. Times are microseconds. A tuple: a search makes hundreds."""
 
     row: int
     memory_id: str

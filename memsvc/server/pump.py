@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -35,10 +36,13 @@ async def pumped(steps: Generator[T, None, None], *, name: str, at_least_every: 
             yield latest[0]
     finally:
         # Queued behind the step under way; without waiting, backends might be closed under its feet.
-        await asyncio.wait({loop.run_in_executor(thread, context.run, steps.close), *unfinished})
+        await asyncio.wait({loop.run_in_executor(thread, context.run, steps.close)})
+        for abandoned in unfinished:
+            # Asked for, so that asyncio does not complain that nobody did.
+            abandoned.exception()
         thread.shutdown(wait=False)
 
 
 def _step(steps: Generator[T, None, None]) -> list[T]:
     """Return the next step in a list, or an empty list at the end: StopIteration cannot cross a future."""
-    return [step for _, step in zip(range(1), steps, strict=False)]
+    return list(islice(steps, 1))

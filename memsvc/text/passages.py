@@ -1,4 +1,8 @@
-"""What of a memory is embedded, and which terms it is found by."""
+"""What a piece of a memory is embedded as, and the terms it is found by.
+
+Both carry what a reader of the conversation would know beside the words: who said it, when, under which headings;
+the terms also the line before. Measured on chats: without the speaker in the embedded text recall falls to half.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,60 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memsvc.text.analysis import terms
-from memsvc.text.dates import date_terms, is_han
+from memsvc.text.dates import date_terms
+from memsvc.text.scripts import is_han
 
 ANALYSIS_VERSION = "1"
-"""Changes whenever the same text would be indexed by other terms: lexical indexes are then built anew."""
+"""Changes whenever the terms or passages of the same memory do: an index of another version is built anew."""
 
+OWN_WEIGHT = 3
 PREVIOUS_WEIGHT = 2
 DATE_WEIGHT = 1
-OWN_WEIGHT = 3
+LONG_TERMS = 200
+"""Text of more terms is written once: BM25 divides by the length, so three times as often scores nearly the same."""
+PREVIOUS_CHARS = 1000
+"""As much of the line before is taken: its subject, not all of a long answer."""
 
 
 def passage(*, text: str, speaker: str, title: str, heading_path: Sequence[str], moment: datetime | None) -> str:
-    """Return the text that is embedded for a chunk: date, speaker, title and headings, then the text itself."""
-    han = is_han(text)
-    date = f"[{date_terms(moment, han=han)}] " if moment is not None else ""
-    who = f"{speaker}: " if speaker and not han else ""
-    head = " > ".join(part for part in (title, *heading_path) if part)
-    return f"{date}{head}\n{who}{text}" if head else f"{date}{who}{text}"
+    """Return the text to embed: "[8 May 2023] Title > Heading", a line break, "Anna: text"; what is empty is left out.
 
-
-def previous_line(speaker: str, text: str) -> str:
-    """Return a message as the line before the next one."""
-    return f"{speaker}: {text}" if speaker else text
+    The date is written as in the text's own script: "[2023年5月8日]" before Han text.
+    """
+    date = f"[{date_terms(moment, han=is_han(text))}] " if moment else ""
+    headings = _headings(title, heading_path, text)
+    return f"{date}{' > '.join(headings)}\n{_line(speaker, text)}" if headings else f"{date}{_line(speaker, text)}"
 
 
 def lexical_terms(
     *, text: str, speaker: str, title: str, heading_path: Sequence[str], moment: datetime | None, previous: str
 ) -> list[str]:
-    """Return the terms of a chunk; repetition within the one field is weight (BM25F): previous 2, date 1, own 3."""
-    head = " ".join((title, *heading_path))
-    own = terms(f"{head} {previous_line(speaker, text)}" if head.strip() else previous_line(speaker, text))
-    date = terms(date_terms(moment, han=is_han(text))) if moment is not None else []
+    """Return the terms to index, each part repeated by its weight: own words 3, the line before 2, the date 1.
+
+    Repetition inside one field is what weighs parts against each other without separate length norms. In text of
+    more than `LONG_TERMS` terms every part is written once.
+    """
+    own = terms(" \n".join((*_headings(title, heading_path, text), _line(speaker, text))))
+    date = terms(date_terms(moment, han=is_han(text))) if moment else []
     before = terms(previous) if previous else []
-    return [*before * PREVIOUS_WEIGHT, *date * DATE_WEIGHT, *own * OWN_WEIGHT]
+    if len(own) > LONG_TERMS:
+        return before + date + own
+    return before * PREVIOUS_WEIGHT + date * DATE_WEIGHT + own * OWN_WEIGHT
+
+
+def previous_line(speaker: str, text: str) -> str:
+    """Return what a memory passes on to the next one of its session as the line before: "Anna: text", not too long."""
+    return _line(speaker, text[:PREVIOUS_CHARS])
+
+
+def _line(speaker: str, text: str) -> str:
+    """Put the speaker before the text, unless the text begins with the speaker's name itself."""
+    return f"{speaker}: {text}" if speaker and not text.startswith(speaker) else text
+
+
+def _headings(title: str, heading_path: Sequence[str], text: str) -> list[str]:
+    """Return title and headings, each once, without those that the text begins with."""
+    if not title and not heading_path:
+        return []
+    start = text.lstrip("# ")
+    return [heading for heading in dict.fromkeys((title, *heading_path)) if heading and not start.startswith(heading)]

@@ -76,7 +76,7 @@ class Corpus:
         random = _random(purpose)
         share = -(-count // len(self.users))
         asked = [question for user in self.users for question in self._asked(user, share, random)]
-        random.shuffle(asked)  # type: ignore[arg-type]  # A list is shuffled in place as an array is.
+        random.shuffle(asked)
         return asked[:count]
 
     def _asked(self, user: str, count: int, random: np.random.Generator) -> list[Question]:

@@ -12,14 +12,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub, LifecycleServiceStub
-from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub, MemoryServiceStub
-from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub, SearchServiceStub
+from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
+from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
+from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
+
+if TYPE_CHECKING:
+    # The stubs for asyncio exist for the type checker alone.
+    from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
+    from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
+    from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH_SERVICE = "memsvc.v1.SearchService"
@@ -121,13 +128,17 @@ def _launch(directory: Path, settings: Mapping[str, str], log: Path) -> subproce
 
 async def _address(process: subprocess.Popen[bytes], ready: Path, log: Path, started: float) -> str:
     while time.perf_counter() - started < START_SECONDS:
-        if ready.exists() and (address := ready.read_text(encoding="utf-8").strip()):
+        if address := _text(ready).strip():
             return address.split(",")[0].split()[0]
         if process.poll() is not None:
             break
         await asyncio.sleep(0.005)
-    message = f"The server did not start. Its log ends:\n{log.read_text(encoding='utf-8', errors='replace')[-3000:]}"
+    message = f"The server did not start. Its log ends:\n{_text(log)[-3000:]}"
     raise ServerError(message)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 async def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 
-FRAME = (
+_FRAME = (
     "the a of to and in that it was for on with as at by from they we she he my our this about after before "
     "because when while then so but or not just really very again still"
-).split()
+)
+FRAME = tuple(_FRAME.split())
 
-COMMON = (
+_COMMON = (
     "meeting project garden kitchen holiday birthday friend sister brother teacher doctor neighbour colleague "
     "manager customer report budget deadline release server database backup meeting train airport flight ticket "
     "hotel museum concert guitar piano painting camera photo recipe dinner breakfast coffee bread cheese soup "
@@ -23,7 +24,8 @@ COMMON = (
     "likes prefers hates wants needs hopes thinks believes knows said told asked answered agreed refused "
     "happy tired worried proud excited angry surprised busy late early expensive cheap broken new old favourite "
     "red green blue black white small large quiet loud spicy sweet fresh cold warm important urgent private"
-).split()
+)
+COMMON = tuple(_COMMON.split())
 
 _ONSETS = ("b", "br", "d", "dr", "f", "g", "h", "k", "kl", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v", "z")
 _NUCLEI = ("a", "e", "i", "o", "u", "ai", "ea")

@@ -25,10 +25,15 @@ SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A draft and the new memory that it becomes unless one like it is there."""
+    """A draft and the new memory that it becomes unless one like it is there.
+
+    Attributes:
+        name: The content that the memory claims, or None when it claims none.
+    """
 
     draft: Draft
     record: Record
+    name: ContentName | None
 
 
 class Drafting:
@@ -58,10 +63,11 @@ class Drafting:
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         chunks = chunks_of(draft.content)
-        is_unique = claims_content(memory)
-        if not draft.vector:
-            return Prepared(draft, Record(memory, chunks, is_unique))
-        return Prepared(draft, Record(memory, chunks, is_unique, self.vector_bytes(draft.vector, chunks), self._model))
+        name = content_name(memory) if claims_content(memory) else None
+        if draft.vector is None or len(draft.vector) == 0:
+            return Prepared(draft, Record(memory, chunks, name is not None), name)
+        vector = self.vector_bytes(draft.vector, chunks)
+        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name)
 
     def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
         """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""

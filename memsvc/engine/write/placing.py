@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import MemoryExistsError, MemsvcError
@@ -26,7 +26,6 @@ class Placed:
     outcome: Outcome
 
 
-T = TypeVar("T")
 Item: TypeAlias = Prepared | Rejected
 Result: TypeAlias = Placed | Rejected | MemsvcError
 
@@ -49,12 +48,12 @@ class Placing:
         if not prepared:
             return [item for item in items if isinstance(item, Rejected)]
         batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
-        batch.look_up([item.record for item in prepared])
+        batch.look_up(prepared)
         results = [batch.place(item) if isinstance(item, Prepared) else item for item in items]
         return batch.settled(results)
 
 
-def rejection(result: T | MemsvcError) -> T | Rejected:
+def rejection(result: Result) -> Placed | Rejected:
     """Return *result* with an error as the rejection of its item."""
     return Rejected(result.reason, result.message) if isinstance(result, MemsvcError) else result
 
@@ -74,11 +73,12 @@ class _Batch:
         self._waiting: list[Record] = []
         self._stored: dict[str, Memory] = {}
 
-    def look_up(self, records: Sequence[Record]) -> None:
+    def look_up(self, items: Sequence[Prepared]) -> None:
         """Ask the store once which keys and contents are taken."""
-        owner = records[0].memory.scope.owner
-        keys = {(record.memory.scope.project_id, record.memory.key) for record in records if record.memory.key}
-        names = {content_name(record.memory) for record in records if record.is_unique}
+        memories = [item.record.memory for item in items]
+        owner = memories[0].scope.owner
+        keys = {(memory.scope.project_id, memory.key) for memory in memories if memory.key}
+        names = {item.name for item in items if item.name is not None}
         if keys:
             self._keyed = dict(self._transaction.find_keys(owner, keys))
         if names:
@@ -91,12 +91,10 @@ class _Batch:
             existing = self._keyed.get((memory.scope.project_id, memory.key))
             if existing is not None:
                 return self._change(self._as_stored(existing), item)
-        if not item.record.is_unique:
-            return self._add(item.record)
-        holder = self._held.get(content_name(memory))
+        holder = None if item.name is None else self._held.get(item.name)
         if holder is None:
-            return self._add(item.record)
-        return self._meet(holder, memory, lambda is_unique: self._add(_claiming(item.record, is_unique=is_unique)))
+            return self._add(item.record, item.name)
+        return self._meet(holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None))
 
     def settled(self, results: Sequence[Result]) -> list[Result]:
         """Insert what waits, and return the *results* with the rows of their memories."""
@@ -108,17 +106,17 @@ class _Batch:
             for result in results
         ]
 
-    def _add(self, record: Record) -> Placed:
+    def _add(self, record: Record, name: ContentName | None) -> Placed:
         memory = record.memory
-        self._waiting.append(record)
+        self._waiting.append(_claiming(record, is_unique=name is not None))
         if memory.key:
             self._keyed[memory.scope.project_id, memory.key] = memory
-        if record.is_unique:
-            self._held[content_name(memory)] = memory
+        if name is not None:
+            self._held[name] = memory
         return Placed(memory, Outcome.CREATED)
 
     def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
-        """Settle what happens to *newcomer*, whose content *holder* has; *store* stores it, claiming it or not."""
+        """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or not visible(holder, newcomer.scope):
             return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         now = self._drafting.now()
@@ -149,7 +147,7 @@ class _Batch:
         record, holder = self._recording.claimed(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
-        return self._meet(holder, own, lambda is_unique: self._replace(before, _claiming(record, is_unique=is_unique)))
+        return self._meet(holder, own, lambda is_free: self._replace(before, _claiming(record, is_unique=is_free)))
 
     def _replace(self, before: Memory, record: Record) -> Placed:
         self._update(before, record)

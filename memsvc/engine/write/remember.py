@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, Placing, Result, rejection
-from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.engine.write.requests import Answered, Request, Requests, digest_of, gone
 from memsvc.ports.metadata import Transaction
 
 
@@ -63,7 +63,7 @@ class Remember:
             return [rejection(result) for result in self._placing.place(transaction, items, options.on_duplicate)]
 
         answered, position = self._requests.once(request, work)
-        results = [rejection(result) for result in answered]
+        results = [_item(result) for result in answered]
         self._note_duplicates(results)
         return BatchWritten(tuple(results), position)
 
@@ -73,6 +73,12 @@ class Remember:
             for result in results
             if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
         )
+
+
+def _item(answered: Answered) -> Written | Rejected:
+    if isinstance(answered, MemoryNotFoundError):
+        return Rejected(answered.reason, answered.message)
+    return answered
 
 
 def _raised(result: Result) -> Placed | Rejected:

@@ -144,7 +144,11 @@ class Revise:
         after = changed(before, values_of_patch(before, patch), self._now())
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
-        vector = self._drafting.vector_bytes(patch.vector, chunks_of(after.content)) if patch.vector else b""
+        vector = (
+            self._drafting.vector_bytes(patch.vector, chunks_of(after.content))
+            if patch.vector is not None and len(patch.vector) > 0
+            else b""
+        )
         record = self._recording.next_record(before, after, vector)
         if record is None:
             return Placed(before, Outcome.DUPLICATE)

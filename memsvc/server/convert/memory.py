@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.memory import FileRef, Memory
+from memsvc.domain.memory import Memory
 from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
 from memsvc.server.convert.json import struct_to_proto
 from memsvc.server.convert.scope import scope_to_proto
@@ -46,11 +46,13 @@ def _add_what_is_rare(message: types.Memory, memory: Memory) -> None:
     if memory.tags:
         message.tags.extend(memory.tags)
     if memory.keywords:
-        message.keywords.extend([types.Keyword(term=word.term, weight=word.weight) for word in memory.keywords])
+        for word in memory.keywords:
+            message.keywords.add(term=word.term, weight=word.weight)
     if memory.related_ids:
         message.related_ids.extend(memory.related_ids)
     if memory.file_refs:
-        message.file_refs.extend([file_ref_to_proto(ref) for ref in memory.file_refs])
+        for ref in memory.file_refs:
+            message.file_refs.add(category=ref.category, id=ref.id)
     if memory.access_time is not None:
         message.access_time.CopyFrom(time_to_proto(memory.access_time))
     if memory.event_time is not None:
@@ -59,8 +61,3 @@ def _add_what_is_rare(message: types.Memory, memory: Memory) -> None:
         message.expire_time.CopyFrom(time_to_proto(memory.expire_time))
     if memory.metadata:
         message.metadata.CopyFrom(struct_to_proto(memory.metadata))
-
-
-def file_ref_to_proto(ref: FileRef) -> types.FileRef:
-    """Return a reference to a file."""
-    return types.FileRef(category=ref.category, id=ref.id)

@@ -6,7 +6,7 @@ from memsvc.domain import limits
 from memsvc.domain.query import Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import RETRIEVER
-from memsvc.server.convert.memory import file_ref_to_proto, memory_to_proto
+from memsvc.server.convert.memory import memory_to_proto
 from memsvc.server.convert.queries import request_digest
 from memsvc.server.convert.times import seconds_to_proto
 from memsvc.v1 import search_service_pb2 as pb
@@ -39,14 +39,16 @@ def hit_to_proto(hit: SearchHit, *, include_files: bool) -> pb.Hit:
         memory=memory_to_proto(hit.memory),
         score=hit.score,
         snippet=hit.snippet,
-        spans=[pb.Span(start=start, end=end) for start, end in hit.spans],
         start_line=hit.start_line,
         end_line=hit.end_line,
         chunk_ordinal=hit.chunk_ordinal,
         heading_path=HEADING_SEPARATOR.join(hit.heading_path),
     )
+    for start, end in hit.spans:
+        message.spans.add(start=start, end=end)
     if include_files:
-        message.file_refs.extend(file_ref_to_proto(ref) for ref in hit.memory.file_refs)
+        for ref in hit.memory.file_refs:
+            message.file_refs.add(category=ref.category, id=ref.id)
     if hit.explanation is not None:
         message.explanation.CopyFrom(explanation_to_proto(hit.explanation))
     return message

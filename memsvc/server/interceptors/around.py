@@ -1,10 +1,11 @@
-"""Wrapping handlers of all four kinds in layers, each an asynchronous context manager around the call."""
+"""Wrapping handlers of all four kinds in layers, each a coroutine around the rest of the call."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import grpc
@@ -22,23 +23,29 @@ class Call:
 
     Attributes:
         method: The name of the method, without package and service.
+        request: The message, or the messages to come.
         streams: Whether the client, the server or both send more than one message.
         code: What the client is told at the end.
         request_id: The id under which the call's log lines are found.
     """
 
     method: str
+    request: Any
     context: Context
     streams: bool = False
     code: grpc.StatusCode = field(default=grpc.StatusCode.OK)
     request_id: str = ""
 
 
+Following: TypeAlias = Callable[[Call], Awaitable[Any]]
+"""The rest of a call; it returns the response of a unary method, and nothing of a streaming one."""
+
+
 class Layer(Protocol):
     """Something to be done around every call."""
 
-    def around(self, call: Call) -> AbstractAsyncContextManager[None]:
-        """Return what is entered before the handler, and left after it."""
+    async def around(self, call: Call, following: Following) -> Any:
+        """Do it, await *following* once, and return what that returns."""
         ...
 
 
@@ -64,43 +71,31 @@ class Interception(grpc.aio.ServerInterceptor):
         return handler
 
     def _wrap(self, handler: Handler, method: str) -> Handler:
-        wrap = self._streaming if handler.response_streaming else self._unary
-        kind = _KINDS[handler.request_streaming, handler.response_streaming]
-        behaviour = getattr(handler, kind)
-        streams = handler.request_streaming or handler.response_streaming
+        kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
+        innermost = _streaming if handler.response_streaming else _unary
+        following: Following = partial(innermost, getattr(handler, kind))
+        for layer in reversed(self._layers):
+            following = partial(layer.around, following=following)
+        streams = bool(handler.request_streaming or handler.response_streaming)
+
+        # A coroutine also for streams, not a generator: so a client's cancel always arrives in here, and the
+        # servicer's generator is closed at once and in the task of the call.
+        async def behaviour(request: Any, context: Context) -> Any:
+            return await following(Call(method, request, context, streams))
+
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        wrapped: Handler = make(
-            wrap(behaviour, method, streams=streams), handler.request_deserializer, handler.response_serializer
-        )
+        wrapped: Handler = make(behaviour, handler.request_deserializer, handler.response_serializer)
         return wrapped
 
-    def _unary(
-        self, behaviour: Callable[[Any, Context], Awaitable[Any]], method: str, *, streams: bool
-    ) -> Callable[[Any, Context], Awaitable[Any]]:
-        async def unary(request: Any, context: Context) -> Any:
-            async with AsyncExitStack() as stack:
-                await self._enter(stack, Call(method, context, streams))
-                return await behaviour(request, context)
 
-        return unary
+async def _unary(behaviour: Callable[[Any, Context], Awaitable[Any]], call: Call) -> Any:
+    return await behaviour(call.request, call.context)
 
-    def _streaming(
-        self, behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], method: str, *, streams: bool
-    ) -> Callable[[Any, Context], Awaitable[None]]:
-        # A coroutine that writes, not a generator: so a client's cancel always arrives in here, and the handler's
-        # generator is closed at once and in the task of the call.
-        async def streaming(request: Any | AsyncIterator[Any], context: Context) -> None:
-            async with AsyncExitStack() as stack:
-                await self._enter(stack, Call(method, context, streams))
-                responses = await stack.enter_async_context(aclosing(behaviour(request, context)))
-                async for response in responses:
-                    await context.write(response)
 
-        return streaming
-
-    async def _enter(self, stack: AsyncExitStack, call: Call) -> None:
-        for layer in self._layers:
-            await stack.enter_async_context(layer.around(call))
+async def _streaming(behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], call: Call) -> None:
+    async with aclosing(behaviour(call.request, call.context)) as responses:
+        async for response in responses:
+            await call.context.write(response)
 
 
 _KINDS = {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.server import calls
-from memsvc.server.interceptors.around import Call
+from memsvc.server.interceptors.around import Call, Following
 
 THE_SERVICE = "the service"
 
@@ -20,20 +19,18 @@ class DeadlineLimit:
     def __init__(self, default_seconds: float) -> None:
         self._default_seconds = default_seconds
 
-    @asynccontextmanager
-    async def around(self, call: Call) -> AsyncIterator[None]:
-        """Set the deadline, and end a unary call that is over the server's own."""
+    async def around(self, call: Call, following: Following) -> Any:
+        """Set the deadline. Over the client's own gRPC cancels the call; over the server's this does."""
         remaining = call.context.time_remaining()
-        limit = None if call.streams else self._default_seconds
-        if remaining is None and limit is not None:
-            remaining = limit
-        calls.deadline.set(Deadline.after(remaining))
-        if limit is None:
-            yield
-            return
+        if remaining is not None:
+            calls.deadline.set(Deadline.after(remaining))
+            return await following(call)
+        if call.streams:
+            return await following(call)
+        calls.deadline.set(Deadline.after(self._default_seconds))
         try:
-            async with asyncio.timeout(remaining) as clock:
-                yield
+            async with asyncio.timeout(self._default_seconds) as clock:
+                return await following(call)
         except TimeoutError as error:
             if not clock.expired():
                 raise

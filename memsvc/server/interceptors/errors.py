@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import structlog
 
-from memsvc.server.interceptors.around import Call
+from memsvc.server.interceptors.around import Call, Following
 from memsvc.server.interceptors.request_id import HEADER
 from memsvc.server.status import Severity, failure_from_error
 
@@ -21,19 +20,21 @@ class Errors:
     def __init__(self) -> None:
         self._log = structlog.get_logger("memsvc.errors")
 
-    @asynccontextmanager
-    async def around(self, call: Call) -> AsyncIterator[None]:
+    async def around(self, call: Call, following: Following) -> Any:
         """End the call with a status when it fails. Cancellation and gRPC's own aborts pass."""
         try:
-            yield
+            return await following(call)
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - this is the place where nothing may get through
-            failure = failure_from_error(error, request_id=call.request_id)
-            call.code = failure.code
-            if failure.severity is Severity.ERROR:
-                self._log.error("call failed unexpectedly", exc_info=error)
-            elif failure.severity is Severity.WARNING:
-                self._log.warning("backend failed", reason=str(error), cause=repr(error.__cause__))
-            trailers = ((DETAILS_HEADER, failure.details), (HEADER, call.request_id))
-            await call.context.abort(failure.code, failure.message, trailers)
+            await self._end(call, error)
+
+    async def _end(self, call: Call, error: Exception) -> None:
+        failure = failure_from_error(error, request_id=call.request_id)
+        call.code = failure.code
+        if failure.severity is Severity.ERROR:
+            self._log.error("call failed unexpectedly", exc_info=error)
+        elif failure.severity is Severity.WARNING:
+            self._log.warning("backend failed", reason=str(error), cause=repr(error.__cause__))
+        trailers = ((DETAILS_HEADER, failure.details), (HEADER, call.request_id))
+        await call.context.abort(failure.code, failure.message, trailers)

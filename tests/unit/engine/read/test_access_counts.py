@@ -42,7 +42,7 @@ def test_an_access_counts_once_an_hour(desk: Desk) -> None:
 
     assert (1, first) == early
     assert (2, later) == accesses(desk, memory.id)
-    assert 1 == desk.store.feed.head()
+    assert desk.store.feed.head() == 1
 
 
 def test_counts_wait_for_the_flush_and_are_added_up(desk: Desk) -> None:
@@ -56,7 +56,7 @@ def test_counts_wait_for_the_flush_and_are_added_up(desk: Desk) -> None:
     counts.flush()
     counts.flush()
 
-    assert (0, None) == before
+    assert before == (0, None)
     assert (2, later) == accesses(desk, memory.id)
 
 
@@ -101,4 +101,4 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
         desk.recollect.get(desk_scope := memory.scope, memory.id)
 
     with open_desk("sql", tmp_path) as desk:
-        assert 1 == desk.recollect.get(desk_scope, memory.id).access_count
+        assert desk.recollect.get(desk_scope, memory.id).access_count == 1

@@ -43,7 +43,7 @@ def test_get_finds_the_projects_and_the_global_memories(desk: Desk) -> None:
     assert mine == desk.recollect.get(ADA, mine.id)
     assert everywhere == desk.recollect.get(ZEUS, everywhere.id)
     desk.writing.accesses.flush()
-    assert 1 == desk.recollect.get(ADA, mine.id).access_count
+    assert desk.recollect.get(ADA, mine.id).access_count == 1
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_get_finds_nothing_out_of_reach(desk: Desk, scope: Scope) -> None:
         desk.recollect.get_by_key(scope, "k")
 
     assert memory.id == missing.value.name
-    assert {} == desk.recollect.get_many(scope, [memory.id])
+    assert desk.recollect.get_many(scope, [memory.id]) == {}
     desk.writing.accesses.flush()
-    assert 0 == desk.recollect.get(ADA, memory.id).access_count
+    assert desk.recollect.get(ADA, memory.id).access_count == 0
 
 
 def test_deleted_memories_are_not_found(desk: Desk) -> None:
@@ -73,7 +73,7 @@ def test_deleted_memories_are_not_found(desk: Desk) -> None:
         desk.recollect.get(ADA, memory.id)
     with pytest.raises(MemoryNotFoundError):
         desk.recollect.get_by_key(ADA, "k")
-    assert {} == desk.recollect.get_many(ADA, [memory.id])
+    assert desk.recollect.get_many(ADA, [memory.id]) == {}
 
 
 def test_a_key_is_looked_up_in_the_project_alone(desk: Desk) -> None:
@@ -122,7 +122,7 @@ def test_pages_hold_every_memory_once(desk: Desk, field: OrderField, descending:
 
     pages = walk(desk, ADA, Selection(), Order(field, descending=descending), 2)
 
-    assert [2, 2, 2] == [len(page) for page in pages]
+    assert [len(page) for page in pages] == [2, 2, 2]
     assert sorted(created) == sorted(memory.id for page in pages for memory in page)
 
 
@@ -138,4 +138,4 @@ def test_a_page_keeps_to_selection_and_visibility(desk: Desk) -> None:
     assert [[mine]] == walk(desk, ADA, Selection(where, Visibility.PROJECT), Order(), 10)
     assert [[everywhere]] == walk(desk, ADA, Selection(where, Visibility.GLOBAL), Order(), 10)
     desk.writing.accesses.flush()
-    assert 0 == desk.recollect.get(ADA, mine.id).access_count
+    assert desk.recollect.get(ADA, mine.id).access_count == 0

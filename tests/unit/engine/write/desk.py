@@ -14,8 +14,16 @@ from backends.sql import SQL
 from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.recollect import Recollect
-from memsvc.engine.write.assembly import Writing, assemble
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.placing import Placing
+from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.requests import Requests
+from memsvc.engine.write.revise import Revise
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
@@ -38,6 +46,17 @@ class Clock:
     def advance(self, **parts: float) -> datetime:
         self.time += timedelta(**parts)
         return self.time
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The write path, put together."""
+
+    committer: Committer
+    accesses: AccessCounts
+    remember: Remember
+    revise: Revise
+    importing: Importing
 
 
 @dataclass(frozen=True)
@@ -67,8 +86,25 @@ def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iter
     clock = clock or Clock()
     spec = {"inproc": METADATA, "sql": SQL}[backend]
     with spec.open(spec.settings(), BackendContext(directory, clock)) as store:
-        writing = assemble(store, model=MODEL, dimension=DIMENSION, now=clock)
+        writing = _assembled(store, clock)
         try:
             yield Desk(store, writing, Recollect(store.memories, writing.accesses), clock)
+            writing.accesses.flush()
         finally:
-            writing.close()
+            writing.committer.close()
+
+
+def _assembled(store: MetadataStore, clock: Clock) -> Writing:
+    committer = Committer(store)
+    accesses = AccessCounts(committer, clock)
+    drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
+    recording = Recording(drafting, store.feed)
+    placing = Placing(drafting, recording)
+    requests = Requests(committer, store.memories)
+    return Writing(
+        committer=committer,
+        accesses=accesses,
+        remember=Remember(drafting, placing, requests, accesses),
+        revise=Revise(drafting, recording, requests, clock),
+        importing=Importing(committer, drafting, placing, accesses),
+    )

@@ -38,12 +38,9 @@ def _queue_up(committer: Committer, count: int) -> None:
 
 def test_works_that_wait_together_are_committed_together(desk: Desk) -> None:
     """While one transaction runs, the works that arrive share the next one: one transaction, one commit."""
-    committer, blocked, commits = desk.writing.committer, _Blocked(), []
+    committer, blocked = desk.writing.committer, _Blocked()
+    commits: list[int] = []
     committer.on_commit(lambda: commits.append(desk.store.feed.head()))
-
-    def work(transaction: Transaction) -> Transaction:
-        transaction.insert([_insert(f"memory {threading.get_ident()} {len(commits)}")])
-        return transaction
 
     with ThreadPoolExecutor(21) as pool:
         first = pool.submit(committer.submit, blocked)
@@ -57,8 +54,8 @@ def test_works_that_wait_together_are_committed_together(desk: Desk) -> None:
         first.result()
         answers = [other.result() for other in others]
 
-    assert 1 == len({id(answer.value) for answer in answers})
-    assert [20] == commits
+    assert len({id(answer.value) for answer in answers}) == 1
+    assert commits == [20]
     assert list(range(1, 21)) == sorted(answer.position for answer in answers)
 
 
@@ -71,7 +68,7 @@ def test_a_failing_work_fails_alone(desk: Desk) -> None:
 
     def bad(transaction: Transaction) -> str:
         transaction.insert([_insert("bad")])
-        raise MemoryNotFoundError("x")
+        raise MemoryNotFoundError(desk.clock().isoformat())
 
     def broken(transaction: Transaction) -> str:
         transaction.insert([_insert("broken")])
@@ -89,7 +86,7 @@ def test_a_failing_work_fails_alone(desk: Desk) -> None:
         with pytest.raises(ZeroDivisionError):
             answers[2].result()
 
-    assert 1 == desk.store.feed.head()
+    assert desk.store.feed.head() == 1
 
 
 def test_a_lost_race_is_repeated(desk: Desk) -> None:
@@ -102,8 +99,8 @@ def test_a_lost_race_is_repeated(desk: Desk) -> None:
             raise UniquenessRaceError
         return len(transaction.insert([_insert("third time lucky")]))
 
-    assert 1 == desk.writing.committer.submit(work).value
-    assert 3 == len({id(transaction) for transaction in seen})
+    assert desk.writing.committer.submit(work).value == 1
+    assert len({id(transaction) for transaction in seen}) == 3
 
 
 def test_a_work_that_always_loses_is_given_up(desk: Desk) -> None:
@@ -135,7 +132,7 @@ def test_close_finishes_what_waits_and_refuses_the_rest(desk: Desk) -> None:
         closing = pool.submit(committer.close)
         blocked.release.set()
         closing.result()
-        assert 1 == last.result().value
+        assert last.result().value == 1
 
     committer.close()
     with pytest.raises(BackendClosedError):

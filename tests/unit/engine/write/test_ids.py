@@ -13,7 +13,7 @@ def test_an_id_is_a_uuid_of_version_7_with_its_time() -> None:
     """The first 48 bits are the milliseconds since the epoch."""
     made = uuid.UUID(uuid7(NOW))
 
-    assert (7, uuid.RFC_4122) == (made.version, made.variant)
+    assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert int(NOW.timestamp() * 1000) == made.int >> 80
 
 
@@ -26,4 +26,4 @@ def test_ids_sort_by_time_to_the_microsecond() -> None:
 
 def test_the_same_moment_gives_different_ids() -> None:
     """62 random bits tell ids of one microsecond apart."""
-    assert 1_000 == len({uuid7(NOW) for _ in range(1_000)})
+    assert len({uuid7(NOW) for _ in range(1_000)}) == 1_000

@@ -30,9 +30,9 @@ def test_an_import_counts_what_becomes_of_each(desk: Desk) -> None:
     progress = run.add(3, [Draft("c"), edge, Draft("d", vector=[1.0]), Draft("b2", key="k")])
 
     counts = (progress.received, progress.created, progress.updated, progress.duplicates, progress.failed)
-    assert (7, 3, 1, 1, 2) == counts
-    assert (7, 4) == (progress.next_index, progress.position)
-    assert [(4, "INVALID_REQUEST"), (5, "INVALID_REQUEST")] == [(n, bad.reason) for n, bad in progress.failures]
+    assert counts == (7, 3, 1, 1, 2)
+    assert (progress.next_index, progress.position) == (7, 4)
+    assert [(n, bad.reason) for n, bad in progress.failures] == [(4, "INVALID_REQUEST"), (5, "INVALID_REQUEST")]
     assert run.progress == progress
 
 
@@ -51,8 +51,8 @@ def test_an_import_goes_on_after_a_crash(tmp_path: Path, is_crashed: bool) -> No
         assert before == run.progress
         progress = run.add(0, drafts("a", "b", "c"))
 
-        assert (3, 3, 0, 3) == (progress.received, progress.created, progress.duplicates, progress.next_index)
-        assert 3 == desk.total()
+        assert (progress.received, progress.created, progress.duplicates, progress.next_index) == (3, 3, 0, 3)
+        assert desk.total() == 3
 
 
 def test_batches_that_are_known_are_passed_over(desk: Desk) -> None:
@@ -63,9 +63,9 @@ def test_batches_that_are_known_are_passed_over(desk: Desk) -> None:
     progress = behind.add(0, [Draft("a", speaker="x"), Draft("b", speaker="x")])
     after = behind.add(2, [Draft("c", speaker="x"), Draft("d", speaker="x")])
 
-    assert (3, 3) == (progress.received, progress.next_index)
-    assert (4, 4, 4) == (after.received, after.created, after.next_index)
-    assert 4 == desk.total()
+    assert (progress.received, progress.next_index) == (3, 3)
+    assert (after.received, after.created, after.next_index) == (4, 4, 4)
+    assert desk.total() == 4
 
 
 def test_nothing_to_add_is_allowed(desk: Desk) -> None:
@@ -83,8 +83,8 @@ def test_a_gap_is_refused(desk: Desk, request_id: str, first_index: int) -> None
     with pytest.raises(InvalidRequestError) as refused:
         run.add(first_index, drafts("d"))
 
-    assert ["batch.first_index"] == [violation.field for violation in refused.value.violations]
-    assert 2 == desk.total()
+    assert [violation.field for violation in refused.value.violations] == ["batch.first_index"]
+    assert desk.total() == 2
 
 
 def test_an_import_without_an_id_starts_anew(desk: Desk) -> None:
@@ -94,7 +94,7 @@ def test_an_import_without_an_id_starts_anew(desk: Desk) -> None:
     run = begin(desk, "")
 
     assert ImportProgress() == run.progress
-    assert 1 == run.add(0, drafts("a")).duplicates
+    assert run.add(0, drafts("a")).duplicates == 1
 
 
 def test_an_import_id_belongs_to_one_scope(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,15 @@ from memsvc.domain.drafts import BatchWritten, Draft, OnDuplicate, Outcome, Reje
 from memsvc.domain.errors import MemoryExistsError, MemoryNotFoundError, RequestIdReusedError
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.write.requests import forget_old_requests
 from tests.unit.engine.write.desk import ADA, DIMENSION, Desk
 
 S1 = Scope("ada", project_id="apollo", session_id="s1")
 S2 = Scope("ada", project_id="apollo", session_id="s2")
 
 
-def batch(desk: Desk, *drafts: Draft | Rejected, scope: Scope = ADA, **options: str) -> BatchWritten:
-    return desk.writing.remember.create_batch(scope, drafts, WriteOptions(**options))  # type: ignore[arg-type]  # any
+def batch(desk: Desk, *drafts: Draft | Rejected, scope: Scope = ADA, **options: Any) -> BatchWritten:
+    return desk.writing.remember.create_batch(scope, drafts, WriteOptions(**options))
 
 
 def outcomes(written: BatchWritten) -> list[str]:
@@ -34,7 +36,7 @@ def test_a_created_memory_is_there(desk: Desk) -> None:
     written = desk.create("小王喜欢喝龙井茶。", title="口味", tags=("tea",), metadata={"a": [1, {"b": None}]})
 
     assert Outcome.CREATED is written.outcome
-    assert 1 == written.position
+    assert written.position == 1
     assert desk.stored(written.memory.id) == written.memory
 
 
@@ -62,16 +64,18 @@ def test_equal_content_is_returned_and_counted(desk: Desk) -> None:
         (ADA, {"content": "Anna lives in Lisbon. "}),
     ],
 )
-def test_equal_content_elsewhere_is_no_duplicate(desk: Desk, scope: Scope, fields: dict[str, str]) -> None:
+def test_equal_content_elsewhere_is_no_duplicate(desk: Desk, scope: Scope, fields: dict[str, Any]) -> None:
     """User, project, kind and every character of the content make a duplicate."""
     desk.create("Anna lives in Lisbon.")
 
-    assert Outcome.CREATED is desk.create(**{"content": "Anna lives in Lisbon.", "scope": scope, **fields}).outcome
+    draft: dict[str, Any] = {"content": "Anna lives in Lisbon."} | fields
+
+    assert desk.create(scope=scope, **draft).outcome is Outcome.CREATED
 
 
 def test_messages_repeat_themselves(desk: Desk) -> None:
     """Equal messages are all stored."""
-    assert [Outcome.CREATED] * 2 == [desk.create("ok", speaker="Anna").outcome for _ in range(2)]
+    assert [desk.create("ok", speaker="Anna").outcome for _ in range(2)] == [Outcome.CREATED] * 2
 
 
 def test_duplicates_can_be_rejected(desk: Desk) -> None:
@@ -127,7 +131,7 @@ def test_an_existing_key_is_updated(desk: Desk) -> None:
     assert (first.id, 2, first.create_time, desk.clock()) == (
         memory.id, memory.revision, memory.create_time, memory.update_time,
     )  # fmt: skip
-    assert ("Draft two.", "Plan", ("b",), 5) == (memory.content, memory.title, memory.tags, memory.importance)
+    assert (memory.content, memory.title, memory.tags, memory.importance) == ("Draft two.", "Plan", ("b",), 5)
     assert desk.stored(memory.id) == memory
     assert desk.store.memories.revision(first.id, 1, reach=Reach.from_scope(ADA)) == first
 
@@ -177,8 +181,8 @@ def test_a_given_vector_stays_while_the_content_does(desk: Desk) -> None:
     renewed = desk.create("two", key="plan", vector=[2.0] * DIMENSION)
 
     assert given == with_title
-    assert b"" == without
-    assert (Outcome.UPDATED, 4) == (renewed.outcome, renewed.memory.revision)
+    assert without == b""
+    assert (renewed.outcome, renewed.memory.revision) == (Outcome.UPDATED, 4)
     assert Outcome.DUPLICATE is desk.create("two", key="plan", vector=[2.0] * DIMENSION).outcome
 
 
@@ -233,9 +237,9 @@ def test_a_batch_meets_itself(desk: Desk) -> None:
     )
 
     stored = memories(written)
-    assert ["CREATED", "DUPLICATE", "CREATED", "UPDATED", "DUPLICATE", "CREATED"] == outcomes(written)
+    assert outcomes(written) == ["CREATED", "DUPLICATE", "CREATED", "UPDATED", "DUPLICATE", "CREATED"]
     assert stored[0] == stored[1]
-    assert [1, 2] == [stored[2].revision, stored[3].revision]
+    assert [stored[2].revision, stored[3].revision] == [1, 2]
     assert stored[3] == stored[4] == desk.stored(stored[2].id)
     assert all(memory.row for memory in stored)
 
@@ -244,7 +248,7 @@ def test_an_empty_batch_of_rejections_stores_nothing(desk: Desk) -> None:
     """A batch without any good item is answered all the same."""
     written = batch(desk, Rejected("INVALID_REQUEST", "x"))
 
-    assert ["INVALID_REQUEST"] == outcomes(written)
+    assert outcomes(written) == ["INVALID_REQUEST"]
 
 
 def test_concurrent_creates_of_the_same_content_store_it_once(desk: Desk) -> None:
@@ -253,8 +257,8 @@ def test_concurrent_creates_of_the_same_content_store_it_once(desk: Desk) -> Non
         results = list(pool.map(lambda _: desk.create("Anna lives in Lisbon."), range(16)))
 
     assert [Outcome.CREATED, *[Outcome.DUPLICATE] * 15] == sorted(result.outcome for result in results)
-    assert 1 == len({result.memory.id for result in results})
-    assert 1 == desk.total()
+    assert len({result.memory.id for result in results}) == 1
+    assert desk.total() == 1
 
 
 def test_concurrent_repeats_of_a_request_happen_once(desk: Desk) -> None:
@@ -262,8 +266,8 @@ def test_concurrent_repeats_of_a_request_happen_once(desk: Desk) -> None:
     with ThreadPoolExecutor(16) as pool:
         results = list(pool.map(lambda _: desk.create("hello", speaker="Anna", request_id="r1"), range(16)))
 
-    assert 1 == len({(result.memory.id, result.outcome, result.position) for result in results})
-    assert 1 == desk.total()
+    assert len({(result.memory.id, result.outcome, result.position) for result in results}) == 1
+    assert desk.total() == 1
 
 
 def test_a_repeated_request_gets_the_answer_of_then(desk: Desk) -> None:
@@ -295,7 +299,7 @@ def test_a_repeated_request_whose_memory_was_purged_is_not_found(desk: Desk) -> 
         desk.create("one", request_id="r1")
 
     assert first.memory.id == missing.value.name
-    assert 0 == desk.total()
+    assert desk.total() == 0
 
 
 def test_a_repeated_batch_gets_the_answer_of_then(desk: Desk) -> None:
@@ -311,19 +315,17 @@ def test_a_repeated_batch_gets_the_answer_of_then(desk: Desk) -> None:
     first = batch(desk, *drafts, request_id="r1")
     again = batch(desk, *drafts, request_id="r1")
 
-    assert ["CREATED", "INVALID_REQUEST", "DUPLICATE", "CREATED", "CREATED"] == outcomes(first)
+    assert outcomes(first) == ["CREATED", "INVALID_REQUEST", "DUPLICATE", "CREATED", "CREATED"]
     assert first == again
 
 
 def test_requests_are_forgotten_after_a_day(desk: Desk) -> None:
     """After 24 hours an id is free again."""
-    from memsvc.engine.write.requests import forget_old_requests  # noqa: PLC0415 - used here alone
-
     desk.create("one", request_id="r1")
     desk.clock.advance(hours=23)
     kept = forget_old_requests(desk.writing.committer, desk.clock())
     desk.clock.advance(hours=2)
     forgotten = forget_old_requests(desk.writing.committer, desk.clock())
 
-    assert (0, 1) == (kept, forgotten)
+    assert (kept, forgotten) == (0, 1)
     assert Outcome.CREATED is desk.create("two", request_id="r1").outcome

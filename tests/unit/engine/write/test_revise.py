@@ -106,14 +106,14 @@ def test_a_change_that_changes_nothing_makes_no_revision(desk: Desk) -> None:
     written = update(desk, memory.id, title="Plan", metadata={"b": {"c": 2}, "a": 1})
 
     assert (memory, Outcome.DUPLICATE) == (written.memory, written.outcome)
-    assert 1 == desk.store.feed.head()
+    assert desk.store.feed.head() == 1
 
 
 def test_true_is_not_one(desk: Desk) -> None:
     """Metadata are compared as JSON."""
     memory = desk.create("one", metadata={"a": 1}).memory
 
-    assert {"a": True} == update(desk, memory.id, metadata={"a": True}).memory.metadata
+    assert update(desk, memory.id, metadata={"a": True}).memory.metadata == {"a": True}
 
 
 def test_cleared_fields_get_their_defaults(desk: Desk) -> None:
@@ -122,7 +122,7 @@ def test_cleared_fields_get_their_defaults(desk: Desk) -> None:
 
     after = update(desk, memory.id, kind=None, importance=None, tags=None, confidence=None).memory
 
-    assert (Kind.MESSAGE, 3, (), 1.0) == (after.kind, after.importance, after.tags, after.confidence)
+    assert (after.kind, after.importance, after.tags, after.confidence) == (Kind.MESSAGE, 3, (), 1.0)
 
 
 def test_the_expected_revision_guards(desk: Desk) -> None:
@@ -136,7 +136,7 @@ def test_the_expected_revision_guards(desk: Desk) -> None:
         delete(desk, memory.id, expected=1)
 
     assert {"memory_id": memory.id, "expected_revision": "1", "revision": "2"} == conflict.value.metadata
-    assert 3 == update(desk, memory.id, title="c").memory.revision
+    assert update(desk, memory.id, title="c").memory.revision == 3
 
 
 @pytest.mark.parametrize("scope", [Scope("ada", project_id="zeus"), Scope("ada"), Scope("ad", project_id="apollo")])
@@ -144,14 +144,14 @@ def test_out_of_reach_is_not_there(desk: Desk, scope: Scope) -> None:
     """Memories of other projects and users cannot be changed, deleted or restored."""
     memory = desk.create("one").memory
 
-    for attempt in (
-        lambda: update(desk, memory.id, scope, title="x"),
-        lambda: delete(desk, memory.id, scope),
-        lambda: delete(desk, memory.id, scope, hard=True),
-        lambda: restore(desk, memory.id, scope),
-    ):
-        with pytest.raises(MemoryNotFoundError):
-            attempt()
+    with pytest.raises(MemoryNotFoundError):
+        update(desk, memory.id, scope, title="x")
+    with pytest.raises(MemoryNotFoundError):
+        delete(desk, memory.id, scope)
+    with pytest.raises(MemoryNotFoundError):
+        delete(desk, memory.id, scope, hard=True)
+    with pytest.raises(MemoryNotFoundError):
+        restore(desk, memory.id, scope)
 
     assert memory == desk.stored(memory.id)
 
@@ -160,7 +160,7 @@ def test_global_memories_are_within_reach_of_a_project(desk: Desk) -> None:
     """A caller in a project may change global memories."""
     memory = desk.create("one", Scope("ada")).memory
 
-    assert "x" == update(desk, memory.id, title="x").memory.title
+    assert update(desk, memory.id, title="x").memory.title == "x"
 
 
 def test_another_sessions_private_memory_is_not_there(desk: Desk) -> None:
@@ -175,7 +175,7 @@ def test_another_sessions_private_memory_is_not_there(desk: Desk) -> None:
         with pytest.raises(MemoryExistsError):
             desk.create("mine", scope, key="k")
 
-    assert "x" == update(desk, memory.id, S1, title="x").memory.title
+    assert update(desk, memory.id, S1, title="x").memory.title == "x"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_another_sessions_private_memory_is_not_there(desk: Desk) -> None:
         ({"layer": Layer.SESSION}, "memory.layer"),
     ],
 )
-def test_what_cannot_be_set(desk: Desk, values: dict[str, object], field: str) -> None:
+def test_what_cannot_be_set(desk: Desk, values: dict[str, Any], field: str) -> None:
     """Output-only fields, statuses of the service and empty content are refused."""
     memory = desk.create("one").memory
 
@@ -205,8 +205,8 @@ def test_a_vector_must_fit_the_new_content(desk: Desk) -> None:
         update(desk, memory.id, content=LONG, vector=[1.0] * DIMENSION)
     written = update(desk, memory.id, vector=[1.0] * DIMENSION)
 
-    assert (Outcome.UPDATED, 2) == (written.outcome, written.memory.revision)
-    assert 4 * DIMENSION == len(desk.store.feed.documents([memory.row])[0].given_vector)
+    assert (written.outcome, written.memory.revision) == (Outcome.UPDATED, 2)
+    assert len(desk.store.feed.documents([memory.row])[0].given_vector) == 4 * DIMENSION
 
 
 def test_long_content_is_chunked_anew(desk: Desk) -> None:
@@ -218,7 +218,7 @@ def test_long_content_is_chunked_anew(desk: Desk) -> None:
     update(desk, memory.id, content="two")
 
     assert len(many) > 1
-    assert ["two"] == [piece.text for piece in desk.store.feed.documents([memory.row])[0].chunks]
+    assert [piece.text for piece in desk.store.feed.documents([memory.row])[0].chunks] == ["two"]
 
 
 def test_content_of_another_memory_is_refused(desk: Desk) -> None:
@@ -243,7 +243,7 @@ def test_a_key_can_be_given_and_freed_but_not_taken(desk: Desk) -> None:
     update(desk, bearer.id, key=None)
 
     assert bearer.id == refused.value.memory_id
-    assert "plan" == update(desk, memory.id, key="plan").memory.key
+    assert update(desk, memory.id, key="plan").memory.key == "plan"
 
 
 def test_a_memory_kept_beside_its_duplicate_can_be_changed(desk: Desk) -> None:
@@ -251,7 +251,7 @@ def test_a_memory_kept_beside_its_duplicate_can_be_changed(desk: Desk) -> None:
     desk.create("same")
     twin = desk.create("same", on_duplicate=OnDuplicate.KEEP_BOTH).memory
 
-    assert "x" == update(desk, twin.id, title="x").memory.title
+    assert update(desk, twin.id, title="x").memory.title == "x"
 
 
 def test_archived_content_is_free(desk: Desk) -> None:
@@ -294,14 +294,14 @@ def test_a_deleted_memory_is_gone_and_frees_its_name(desk: Desk) -> None:
 
     deleted = delete(desk, memory.id).memory
 
-    assert (Status.DELETED, 2) == (deleted.status, deleted.revision)
+    assert (deleted.status, deleted.revision) == (Status.DELETED, 2)
     assert deleted == desk.stored(memory.id)
     with pytest.raises(MemoryNotFoundError):
         delete(desk, memory.id)
     with pytest.raises(MemoryNotFoundError):
         update(desk, memory.id, title="x")
     assert Outcome.CREATED is desk.create("one", key="plan").outcome
-    assert [ChangeAction.CREATED, ChangeAction.DELETED, ChangeAction.CREATED] == actions(desk)
+    assert actions(desk) == [ChangeAction.CREATED, ChangeAction.DELETED, ChangeAction.CREATED]
 
 
 def test_a_restored_memory_is_back(desk: Desk) -> None:
@@ -313,13 +313,13 @@ def test_a_restored_memory_is_back(desk: Desk) -> None:
     restored = restore(desk, memory.id)
 
     assert (memory, Outcome.DUPLICATE) == (untouched.memory, untouched.outcome)
-    assert (Status.ACTIVE, 3, "plan") == (restored.memory.status, restored.memory.revision, restored.memory.key)
+    assert (restored.memory.status, restored.memory.revision, restored.memory.key) == (Status.ACTIVE, 3, "plan")
     assert Outcome.DUPLICATE is desk.create("one").outcome
     assert ChangeAction.RESTORED is actions(desk)[-1]
 
 
 @pytest.mark.parametrize("fields", [{"content": "one"}, {"content": "two", "key": "plan"}])
-def test_a_memory_whose_name_was_taken_is_not_restored(desk: Desk, fields: dict[str, str]) -> None:
+def test_a_memory_whose_name_was_taken_is_not_restored(desk: Desk, fields: dict[str, Any]) -> None:
     """When key or content went to another memory meanwhile, that one is named."""
     memory = desk.create("one", key="plan").memory
     delete(desk, memory.id)
@@ -344,7 +344,7 @@ def test_a_kept_duplicate_is_restored_beside_its_twin(desk: Desk) -> None:
 def test_restoring_renews_a_passed_expiry(desk: Desk) -> None:
     """SHORT_TERM gets 14 days from now, other layers no expiry."""
 
-    def restored(**fields: object) -> Memory:
+    def restored(**fields: Any) -> Memory:
         memory = desk.create(**fields).memory
         delete(desk, memory.id)
         desk.clock.advance(days=2)

@@ -1,0 +1,56 @@
+"""The `memsvc` command and what it consists of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from memsvc.cli import demo, importing, lifecycle, memories, process, searching
+
+app = typer.Typer(
+    name="memsvc",
+    help="Long-term memory for AI agents over gRPC. Start with `memsvc demo`, then `memsvc serve`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(process.serve)
+app.command()(process.check)
+app.command()(demo.demo)
+app.command()(memories.add)
+app.command()(memories.get)
+app.command("list")(memories.list_memories)
+app.command()(memories.delete)
+app.command()(searching.search)
+app.command("import")(importing.import_memories)
+app.command()(lifecycle.stats)
+app.command()(lifecycle.perf)
+app.command()(lifecycle.diagnose)
+app.command()(lifecycle.reindex)
+app.command()(process.backends)
+
+
+def _tell_version(wanted: bool) -> None:  # noqa: FBT001 - called by typer
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - a quick start
+
+        typer.echo(version("memsvc"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version and exit.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    """Long-term memory for AI agents over gRPC. Start with `memsvc demo`, then `memsvc serve`."""
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+    app()

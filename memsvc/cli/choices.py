@@ -1,0 +1,68 @@
+"""Choices of the command line. The names of the members are those of the API."""
+
+from __future__ import annotations
+
+from enum import StrEnum, auto
+
+
+class _Hyphenated(StrEnum):
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[str]) -> str:  # noqa: ARG004
+        return name.lower().replace("_", "-")
+
+
+class Layer(_Hyphenated):
+    """How long a memory is meant to last."""
+
+    CORE = auto()
+    SESSION = auto()
+    SHORT_TERM = auto()
+    LONG_TERM = auto()
+
+
+class Kind(_Hyphenated):
+    """What sort of statement a memory is."""
+
+    FACT = auto()
+    PREFERENCE = auto()
+    EXPERIENCE = auto()
+    OPINION = auto()
+    KNOWLEDGE = auto()
+    DECISION = auto()
+    TASK = auto()
+    NOTE = auto()
+    SUMMARY = auto()
+    DOCUMENT = auto()
+    SKILL = auto()
+    MESSAGE = auto()
+
+
+class Mode(_Hyphenated):
+    """Which retrievers a search asks."""
+
+    HYBRID = auto()
+    SEMANTIC = auto()
+    KEYWORD = auto()
+
+
+class OnDuplicate(_Hyphenated):
+    """What to do when equal content is stored."""
+
+    RETURN_EXISTING = auto()
+    REJECT = auto()
+    KEEP_BOTH = auto()
+
+
+class Index(_Hyphenated):
+    """A derived index."""
+
+    VECTORS = auto()
+    LEXICAL = auto()
+
+
+class ImportFormat(_Hyphenated):
+    """What is imported."""
+
+    AUTO = auto()
+    JSONL = auto()
+    MD = auto()

@@ -1,0 +1,91 @@
+"""What every command that talks to a service has in common: where it is, who asks, and how to answer."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from memsvc.cli.failures import told
+
+if TYPE_CHECKING:
+    from memsvc.client import Memsvc
+
+P = ParamSpec("P")
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+PANEL = "Connection"
+
+
+def os_user() -> str:
+    """Return the name of the person at the keyboard, or "default" where the system knows none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where to connect and as whom, and whether the answer is for a program."""
+
+    address: str
+    user: str
+    project: str
+    as_json: bool
+
+    @contextmanager
+    def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
+        """Connect; calls fail after *timeout* seconds. *conversation* is the session that is spoken of, if any."""
+        from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
+
+        with Memsvc(
+            self.address, user_id=self.user, project_id=self.project, session_id=conversation, timeout=timeout
+        ) as client:
+            yield client
+
+
+_OPTIONS = {
+    "address": (
+        Annotated[str, typer.Option(envvar="MEMSVC_ADDRESS", help="The service: HOST:PORT or unix:PATH.")],
+        DEFAULT_ADDRESS,
+    ),
+    "user": (
+        Annotated[str, typer.Option(envvar="MEMSVC_USER", help="Whose memories.  [default: your user name]")],
+        "",
+    ),
+    "project": (
+        Annotated[str, typer.Option(envvar="MEMSVC_PROJECT", help="The project; without it, global memories.")],
+        "",
+    ),
+    "as_json": (Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")], False),
+}
+
+
+def connected(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+    """Give a command the options of a connection, hand them over as a Session, and tell failures in a line."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in _OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        session = Session(*(given.pop(name) for name in _OPTIONS))
+        if not session.user:
+            session = Session(session.address, os_user(), session.project, session.as_json)
+        with told(session.address):
+            command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    vars(run)["__signature__"] = inspect.Signature([*keyword_only, *added])
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    del run.__wrapped__  # else its signature, with the Session, would be read
+    return run

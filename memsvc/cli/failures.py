@@ -1,0 +1,102 @@
+"""Every failure as one clear line on stderr that says what to do next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from memsvc.client import MemsvcCallError
+
+FAILED = 1
+BAD_USAGE = 2
+
+
+class CommandError(Exception):
+    """A command cannot do its work; the message says why and what to do."""
+
+
+def say(message: str) -> None:
+    """Write a line to stderr."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - the command line
+
+
+@contextmanager
+def told(address: str = "") -> Iterator[None]:
+    """Turn what a command may fail with into a line and exit code 1. *address* is the service that it talks to."""
+    try:
+        yield
+    except _expected() as error:
+        say(f"memsvc: {_line(error, address)}")
+        raise typer.Exit(FAILED) from None
+
+
+def call_line(error: MemsvcCallError, address: str) -> str:
+    """Say what went wrong in a call, and what helps."""
+    code = error.code.name
+    if code == "UNAVAILABLE" and not error.reason:
+        return f"No service answers at {address}; start one with `memsvc serve`, or name another with --address."
+    if error.violations:
+        broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
+        return f"The request is not valid:{broken}"
+    if code == "DEADLINE_EXCEEDED" and not error.reason:
+        return f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
+    advice = _ADVICE.get(error.reason, "")
+    return f"{error.message}{f' {advice}' if advice else ''}"
+
+
+_ADVICE = {
+    "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
+    "REVISION_CONFLICT": "Read it again with `memsvc get` and decide anew.",
+    "REQUEST_ID_REUSED": "Choose another --request-id.",
+    "NOT_READY": "The indexes catch up after a start; try again in a moment.",
+    "LIMIT_EXCEEDED": "Try again in a moment.",
+    "REINDEX_RUNNING": "Wait until it has ended.",
+    "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
+    "INTERNAL": "The service's log says more.",
+}
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Return what may be told in a line; anything else is a fault of ours and shows its trace."""
+    from pydantic import ValidationError  # noqa: PLC0415 - only when something failed
+
+    from memsvc.bootstrap import StartError  # noqa: PLC0415
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415
+    from memsvc.domain.errors import MemsvcError  # noqa: PLC0415
+    from memsvc.plugins import PluginError  # noqa: PLC0415
+    from memsvc.server.addresses import AddressError  # noqa: PLC0415
+
+    return (
+        CommandError,
+        MemsvcCallError,
+        MemsvcError,
+        StartError,
+        PluginError,
+        AddressError,
+        ValidationError,
+        ValueError,
+        OSError,
+    )
+
+
+def _line(error: Exception, address: str) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415
+    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415
+
+    if isinstance(error, MemsvcCallError):
+        return call_line(error, address)
+    if isinstance(error, ValidationError):
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+        )
+        return f"The settings are wrong: {wrong}. They come from memsvc.toml and the variables MEMSVC_…."
+    if isinstance(error, DataDirectoryLockedError):
+        return f"{error} Talk to that process, stop it, or choose another --data-dir."
+    return str(error)

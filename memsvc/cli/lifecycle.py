@@ -1,0 +1,164 @@
+"""The commands about the service as a whole: stats, perf, diagnose, reindex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli.choices import Index
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import FAILED, say
+from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memsvc.client import values
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle
+
+VERIFY_SECONDS = 600.0
+
+
+@connected
+def stats(session: Session) -> None:
+    """Count the memories."""
+    with session.client() as client:
+        reply = client.stats()
+    if session.as_json:
+        write_json(reply)
+        return
+    groups = (
+        ("layer", reply.count_by_layer),
+        ("kind", reply.count_by_kind),
+        ("tier", reply.count_by_tier),
+        ("status", reply.count_by_status),
+    )
+    rows = [("memories", f"{reply.total_count:,}")]
+    rows += [
+        (f"  {group} {name.lower()}", f"{count:,}")
+        for group, counts in groups
+        for name, count in sorted(counts.items())
+    ]
+    rows += [
+        ("chunks", f"{reply.chunk_count:,}"),
+        ("vectors", f"{reply.vector_count:,}"),
+        ("lexical entries", f"{reply.lexical_count:,}"),
+        ("bytes of text", f"{reply.content_bytes:,}"),
+        ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
+        ("changes not yet indexed", f"{reply.pending_index_changes:,}"),
+    ]
+    write_table(("what", ">count"), rows)
+    _warn(reply.warnings)
+
+
+def _warn(warnings: Iterable[lifecycle.Warning]) -> None:
+    for warning in warnings:
+        say(f"memsvc: {warning.code}: {warning.message}")
+
+
+@connected
+def perf(
+    session: Session,
+    *,
+    operation: Annotated[str, typer.Argument(help="One operation, such as Search.  [default: all]")] = "",
+) -> None:
+    """Say how long operations took, in ms."""
+    with session.client() as client:
+        reply = client.performance(operation)
+    if session.as_json:
+        write_json(reply)
+        return
+    rows = []
+    for each in reply.operations:
+        rows.append((each.operation, each.layer, f"{each.count:,}", f"{each.errors:,}", *_times(each)))
+        rows += [(f"  {stage.stage}", "", f"{stage.count:,}", "", *_times(stage)) for stage in each.stages]
+    columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
+    write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
+
+
+def _times(measured: lifecycle.OperationPerformance | lifecycle.StagePerformance) -> tuple[str, ...]:
+    return tuple(
+        milliseconds(each)
+        for each in (measured.mean, measured.p50, measured.p90, measured.p95, measured.p99, measured.max)
+    )
+
+
+@connected
+def diagnose(
+    session: Session,
+    *,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare every index entry with the store.")] = False,
+) -> None:
+    """Say how backends and indexes are. Exits with 1 when something is wrong."""
+    with session.client(timeout=VERIFY_SECONDS) as client:
+        reply = client.diagnose(verify=verify)
+    if session.as_json:
+        write_json(reply)
+    else:
+        _show(reply)
+    if not reply.healthy:
+        raise typer.Exit(FAILED)
+
+
+def _show(reply: lifecycle.DiagnoseResponse) -> None:
+    backends = [
+        (each.port, each.name, "well" if each.healthy else each.message, milliseconds(each.ping))
+        for each in reply.backends
+    ]
+    write_table(("port", "backend", "state", ">ms"), backends, title=f"memsvc {reply.version}")
+    indexes = [
+        (
+            _index_name(each.index),
+            *(f"{count:,}" for count in (each.expected, each.present, each.missing, each.stale, each.orphaned)),
+            str(each.generation),
+            f"{each.model} {each.dimension}{' hnsw' if each.hnsw else ' exact scan'}" if each.model else "",
+        )
+        for each in reply.indexes
+    ]
+    columns = ("index", ">expected", ">present", ">missing", ">stale", ">orphaned", ">generation", "model")
+    write_table(columns, indexes)
+    outbox = reply.outbox
+    write(f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending")
+    slow = [
+        (each.operation, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}") for each in reply.slowest
+    ]
+    if slow:
+        write_table(("slowest", ">ms", "at"), slow)
+    _warn(reply.warnings)
+    write("healthy" if reply.healthy else "not healthy")
+
+
+def _index_name(index: lifecycle.IndexKind.ValueType) -> str:
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+
+    return lifecycle.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
+
+
+@connected
+def reindex(
+    session: Session,
+    *,
+    index: Annotated[list[Index] | None, typer.Option(help="Only this one. May be repeated.")] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Put right what differs, in place of building anew.")
+    ] = False,
+) -> None:
+    """Build or repair the indexes.
+
+    Makes them equal to the store again; searches and writes go on meanwhile.
+    """
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+
+    names = [cast("values.Index", each.name) for each in index or ()]
+    with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
+        for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
+            phase = lifecycle.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
+            bar(progress.done, progress.total or None, f"{_index_name(progress.index)} {phase}")
+            if session.as_json:
+                write_json(progress)
+            elif phase in {"switched", "repaired"}:
+                name = _index_name(progress.index)
+                write(f"{name} {phase}: {progress.done:,} entries, generation {progress.generation}")
+    if not session.as_json:
+        write("done")

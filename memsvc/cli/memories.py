@@ -1,0 +1,165 @@
+"""The commands about single memories: add, get, list, delete."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import Kind, Layer, OnDuplicate
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import CommandError
+from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client import MemoryFields, values
+    from memsvc.v1 import types_pb2 as types
+
+CONTENT_WIDTH = 100
+
+
+@connected
+def add(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    content: Annotated[str, typer.Argument(help='The text, in Markdown; "-" reads it from stdin.')],
+    title: Annotated[str, typer.Option(help="A short heading.")] = "",
+    key: Annotated[str, typer.Option(help="A name of your own; adding under it again updates the memory.")] = "",
+    layer: Annotated[Layer, typer.Option(help="How long it is meant to last.")] = Layer.LONG_TERM,
+    kind: Annotated[Kind | None, typer.Option(help="What it is.  [default: message with a speaker, else fact]")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A label to filter by. May be repeated.")] = None,
+    importance: Annotated[int, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = 3,
+    speaker: Annotated[str, typer.Option(help="Who said it.")] = "",
+    source: Annotated[str, typer.Option(help="Where it comes from.")] = "",
+    when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
+    conversation: options.Conversation = "",
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
+) -> None:
+    """Store a memory."""
+    fields: MemoryFields = {
+        "title": title,
+        "key": key,
+        "layer": cast("values.Layer", layer.name),
+        "tags": tag or [],
+        "importance": importance,
+        "speaker": speaker,
+        "source": source,
+    }
+    if kind is not None:
+        fields["kind"] = cast("values.Kind", kind.name)
+    if when is not None:
+        fields["event_time"] = when.astimezone(UTC)
+    text = sys.stdin.read() if content == "-" else content
+    with session.client(conversation=conversation) as client:
+        reply = client.create(text, on_duplicate=cast("values.OnDuplicate", on_duplicate.name), **fields)
+    if session.as_json:
+        write_json(reply)
+        return
+    outcome = {1: "created", 2: "updated", 3: "already there"}.get(reply.outcome, "stored")
+    write(f"{reply.memory.id} {outcome}")
+
+
+@connected
+def get(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")] = "",
+    key: Annotated[str, typer.Option(help="Its key, in place of the id.")] = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """Show a memory."""
+    if bool(memory_id) == bool(key):
+        message = "Name the memory by its ID or by --key."
+        raise typer.BadParameter(message)
+    with session.client(conversation=conversation) as client:
+        memory = client.get(memory_id, key=key)
+    if session.as_json:
+        write_json(memory)
+    else:
+        _show(memory)
+
+
+def _show(memory: types.Memory) -> None:
+    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+
+    facts = {
+        "id": memory.id,
+        "key": memory.key,
+        "title": memory.title,
+        "layer": types.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_").lower(),
+        "kind": types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower(),
+        "status": types.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_").lower(),
+        "speaker": memory.speaker,
+        "project": memory.scope.project_id,
+        "session": memory.scope.session_id,
+        "tags": ", ".join(memory.tags),
+        "importance": str(memory.importance),
+        "happened": f"{local_time(memory.event_time):%Y-%m-%d %H:%M}" if memory.HasField("event_time") else "",
+        "stored": f"{local_time(memory.create_time):%Y-%m-%d %H:%M}",
+        "expires": f"{local_time(memory.expire_time):%Y-%m-%d %H:%M}" if memory.HasField("expire_time") else "",
+        "source": memory.source,
+        "revision": str(memory.revision),
+    }
+    for name, value in facts.items():
+        if value:
+            write(f"{name:<11}{value}")
+    write()
+    write(memory.content)
+
+
+@connected
+def list_memories(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    order: Annotated[str, typer.Option(help='A time, importance or access_count, then "asc" or "desc".')] = "",
+    layer: options.Layers = None,
+    kind: options.Kinds = None,
+    tag: options.Tags = None,
+    last_days: options.LastDays = 0,
+    min_importance: options.MinImportance = 0,
+    conversation: options.Conversation = "",
+) -> None:
+    """List memories, newest first.
+
+    With --json one to a line, as `memsvc import` reads them.
+    """
+    wanted = options.filters(layer, kind, tag, last_days, min_importance)
+    with session.client(conversation=conversation) as client:
+        found = client.list(wanted, order_by=order, page_size=min(limit, 1_000))
+        if session.as_json:
+            for memory in islice(found, limit):
+                write_json(memory)
+            return
+        rows = [_row(memory) for memory in islice(found, limit)]
+    write_table(("id", "date", "content"), rows)
+
+
+def _row(memory: types.Memory) -> tuple[str, str, str]:
+    who = f"{memory.speaker}: " if memory.speaker else ""
+    heading = f"{memory.title} - " if memory.title else ""
+    return memory.id, date_of(memory), shortened(f"{who}{heading}{memory.content}", CONTENT_WIDTH)
+
+
+@connected
+def delete(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
+    conversation: options.Conversation = "",
+) -> None:
+    """Delete a memory."""
+    if not memory_id:
+        message = "Name the memory by its ID; `memsvc list` shows it."
+        raise CommandError(message)
+    with session.client(conversation=conversation) as client:
+        reply = client.delete(memory_id, hard=hard)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{memory_id} {'removed for good' if hard else 'deleted'}")

@@ -1,0 +1,181 @@
+"""The commands that run in the place of a server: serve, check, backends."""
+
+from __future__ import annotations
+
+import json
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memsvc.cli.failures import FAILED, CommandError, told
+from memsvc.cli.output import MILLI, write, write_table
+
+if TYPE_CHECKING:
+    from memsvc.server.options import ServerOptions
+    from memsvc.settings import ServerSettings, Settings
+
+DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
+Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
+
+
+def serve(
+    *,
+    address: Annotated[
+        str, typer.Option(help="HOST:PORT or unix:PATH, several with commas; port 0 takes a free one.")
+    ] = "",
+    data_dir: DataDir = None,
+    config: Config = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let everybody in who can reach the address.")] = False,
+    ready_file: Annotated[Path | None, typer.Option(help="Written with the addresses when calls are answered.")] = None,
+) -> None:
+    """Run the service, until SIGTERM or Ctrl-C.
+
+    Settings come from memsvc.toml, MEMSVC_ variables and these options.
+    """
+    with told():
+        settings = _settings(config, data_dir, address=address, insecure=insecure)
+        addresses = _addresses(settings.server)
+        _serve(settings, addresses, ready_file)
+
+
+def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None) -> None:
+    import asyncio  # noqa: PLC0415 - a quick start
+
+    from memsvc import bootstrap, logs  # noqa: PLC0415
+    from memsvc.server.app import build  # noqa: PLC0415
+
+    def ready(bound: Any) -> None:
+        write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
+        if ready_file is not None:
+            _write_whole(ready_file, "".join(f"{each}\n" for each in bound))
+
+    logs.configure(settings.log)
+    with bootstrap.running(settings) as application:
+        asyncio.run(build(application, _options(settings.server, addresses)).run(ready))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody reads half of it."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def _options(server: ServerSettings, addresses: tuple[str, ...]) -> ServerOptions:
+    from importlib.metadata import version  # noqa: PLC0415 - a quick start
+
+    from memsvc.server.options import ServerOptions  # noqa: PLC0415
+
+    return ServerOptions(
+        addresses=addresses,
+        grace_seconds=server.grace_seconds,
+        max_message_bytes=server.max_message_bytes,
+        search_threads=server.search_threads,
+        write_threads=server.write_threads,
+        meta_threads=server.meta_threads,
+        queue_factor=server.queue_factor,
+        default_deadline_seconds=server.default_deadline_seconds,
+        reflection=server.reflection,
+        version=version("memsvc"),
+    )
+
+
+def check(*, data_dir: DataDir = None, config: Config = None) -> None:
+    """Open every backend and say how it is.
+
+    Needs the data directory for itself: ask a running service with `memsvc diagnose`.
+    """
+    with told():
+        from memsvc import bootstrap, logs  # noqa: PLC0415 - a quick start
+        from memsvc.data_directory import owned  # noqa: PLC0415
+
+        settings = _settings(config, data_dir)
+        _addresses(settings.server)
+        logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
+        with owned(settings.data_dir) as directory, bootstrap.opened(settings, directory.path) as backends:
+            found = [_pinged(pinged.port, pinged.name, pinged.ping) for pinged in backends.pinged()]
+    write_table(("port", "backend", "state", ">ms"), found, title=f"Data in {settings.data_dir}")
+    if any(state != "well" for _, _, state, _ in found):
+        raise typer.Exit(FAILED)
+
+
+def _pinged(port: str, name: str, ping: Any) -> tuple[str, str, str, str]:
+    from time import perf_counter  # noqa: PLC0415
+
+    from memsvc.domain.errors import MemsvcError  # noqa: PLC0415 - a quick start
+
+    begun = perf_counter()
+    try:
+        ping()
+    except MemsvcError as error:
+        return port, name, str(error), ""
+    return port, name, "well", f"{(perf_counter() - begun) * MILLI:.1f}"
+
+
+def backends(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
+) -> None:
+    """List the backends that can be chosen."""
+    from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
+
+    found = found_backends()
+    if as_json:
+        for each in found:
+            write(
+                json.dumps(
+                    {"port": each.port, "name": each.name, "distribution": each.distribution, "target": each.target}
+                )
+            )
+        return
+    rows = [(each.port, each.name, each.distribution, each.target) for each in found]
+    write_table(("port", "backend", "offered by", "object"), rows)
+
+
+def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:
+    from memsvc.settings import load_settings  # noqa: PLC0415 - a quick start
+
+    server: dict[str, Any] = {}
+    if address:
+        server["address"] = address
+    if insecure:
+        server["insecure"] = True
+    overrides: dict[str, Any] = {}
+    if server:
+        overrides["server"] = server
+    if data_dir is not None:
+        overrides["data_dir"] = data_dir
+    return load_settings(config, **overrides)
+
+
+def _addresses(server: ServerSettings) -> tuple[str, ...]:
+    """Return where to listen.
+
+    Raises:
+        CommandError: An address can be reached from other machines, where nobody is asked for a key.
+    """
+    addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
+    for address in addresses:
+        if not server.insecure and not is_local(address):
+            message = (
+                f"Anybody who can reach {address} could read and change all memories. Listen on 127.0.0.1 or unix:PATH,"
+                " or say --insecure when the network keeps others out."
+            )
+            raise CommandError(message)
+    return addresses
+
+
+def is_local(address: str) -> bool:
+    """Say whether only this machine can reach an address: loopback or a unix socket."""
+    if address.startswith(("unix:", "unix-abstract:")):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,94 @@
+"""The search command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import Mode
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import say
+from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from memsvc.client import SearchOptions, values
+    from memsvc.v1 import search_service_pb2 as searches
+
+
+@connected
+def search(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
+    mode: Annotated[Mode, typer.Option(help="By meaning, by words, or by both.")] = Mode.HYBRID,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many hits.")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how each score came about, and what took how long.")
+    ] = False,
+    layer: options.Layers = None,
+    kind: options.Kinds = None,
+    tag: options.Tags = None,
+    last_days: options.LastDays = 0,
+    min_importance: options.MinImportance = 0,
+    conversation: options.Conversation = "",
+) -> None:
+    """Find memories."""
+    asked: SearchOptions = {
+        "mode": cast("values.SearchMode", mode.name),
+        "limit": limit,
+        "explain": explain,
+        "filters": options.filters(layer, kind, tag, last_days, min_importance),
+    }
+    with session.client(conversation=conversation) as client:
+        reply = client.search(query, **asked)
+    if session.as_json:
+        write_json(reply)
+        return
+    show_hits(reply, explain=explain)
+
+
+def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: str = "") -> None:
+    """Write the hits of a search as a table, and what was amiss to stderr."""
+    columns = [">score", "date", "memory", "found"]
+    if explain:
+        columns.append("why")
+    if reply.hits:
+        write_table(columns, [_row(hit, explain=explain) for hit in reply.hits], title=title)
+    else:
+        say("Nothing fits.")
+    if explain and reply.timings:
+        write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
+    for degraded in reply.degraded:
+        say(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
+
+
+def _row(hit: searches.Hit, *, explain: bool) -> tuple[str | Text, ...]:
+    where = hit.heading_path or hit.memory.title
+    said = f"{hit.memory.speaker}: " if hit.memory.speaker else f"{where}: " if where else ""
+    row = (f"{hit.score:.3f}", date_of(hit.memory), hit.memory.id, _with(said, highlighted(hit)))
+    return (*row, why(hit)) if explain else row
+
+
+def _with(prefix: str, text: str | Text) -> str | Text:
+    if isinstance(text, str):
+        return prefix + text
+    from rich.text import Text  # noqa: PLC0415 - a quick start
+
+    return Text(prefix, style="dim") + text
+
+
+def why(hit: searches.Hit) -> str:
+    """Say in a line which retrievers found a hit and what changed its score."""
+    from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
+
+    parts = [
+        f"{searches.Retriever.Name(found.retriever).removeprefix('RETRIEVER_').lower()} #{found.rank}"
+        f" {found.raw_score:.2f}"
+        for found in hit.explanation.retrievers
+    ]
+    parts += [f"{boost.name} {boost.value:+.3f}" for boost in hit.explanation.boosts]
+    return ", ".join(parts)

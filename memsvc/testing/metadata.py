@@ -1,0 +1,141 @@
+"""The contract of `memsvc.ports.metadata.MetadataStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from memsvc.domain.errors import BackendClosedError
+from memsvc.domain.filters import And
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.query import Order
+from memsvc.ports.metadata import MetadataStore, RequestRecord
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_feed import StoreFeedContract
+from memsvc.testing.store_filters import StoreFiltersContract
+from memsvc.testing.store_lists import StoreListsContract
+from memsvc.testing.store_reads import StoreReadsContract
+from memsvc.testing.store_reach import StoreReachContract
+from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
+from memsvc.testing.store_transactions import StoreTransactionsContract
+from memsvc.testing.store_writes import StoreWritesContract
+
+
+class MetadataStoreContract(
+    StoreWritesContract,
+    StoreTransactionsContract,
+    StoreReadsContract,
+    StoreReachContract,
+    StoreListsContract,
+    StoreFiltersContract,
+    StoreFeedContract,
+):
+    """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
+
+    def test_request_is_remembered_until_forgotten(self, store: MetadataStore, clock: Clock) -> None:
+        """A request is recalled under its owner, method and id, as long as it is not too old."""
+        with store.transaction() as transaction:
+            transaction.remember_request(OWNER, "Create", "r1", RequestRecord("digest", '{"答":1}'))
+        clock.moment = NOW + timedelta(hours=1)
+        with store.transaction() as transaction:
+            transaction.remember_request(OWNER, "Create", "r2", RequestRecord("other", ""))
+
+            assert transaction.recall_request(OWNER, "Create", "r1") == RequestRecord("digest", '{"答":1}')
+            assert transaction.forget_requests(before=NOW) == 0
+            assert transaction.forget_requests(before=NOW + timedelta(microseconds=1)) == 1
+            assert transaction.recall_request(OWNER, "Create", "r1") is None
+            assert transaction.recall_request(OWNER, "Create", "r2") == RequestRecord("other", "")
+
+    def test_request_can_be_replaced(self, store: MetadataStore, clock: Clock) -> None:
+        """Remembering a request again replaces the answer and makes it young."""
+        with store.transaction() as transaction:
+            transaction.remember_request(OWNER, "Create", "r1", RequestRecord("digest", "1"))
+        clock.moment = NOW + timedelta(hours=1)
+        with store.transaction() as transaction:
+            transaction.remember_request(OWNER, "Create", "r1", RequestRecord("digest", "2"))
+
+            assert transaction.forget_requests(before=clock.moment) == 0
+            assert transaction.recall_request(OWNER, "Create", "r1") == RequestRecord("digest", "2")
+
+    @pytest.mark.parametrize(
+        "name", [("\x1fada-2", "Create", "r1"), (OWNER, "Creat", "r1"), (OWNER, "Create", "r10"), ("", "Create", "r1")]
+    )
+    def test_request_is_known_by_its_whole_name(self, store: MetadataStore, name: tuple[str, str, str]) -> None:
+        """Another owner, method or id is another request."""
+        with store.transaction() as transaction:
+            transaction.remember_request(OWNER, "Create", "r1", RequestRecord("digest", "1"))
+
+            assert transaction.recall_request(*name) is None
+
+    def test_embeddings_are_kept_by_model_and_digest(self, store: MetadataStore) -> None:
+        """A vector is found under its model and digest; what is not there is left out."""
+        store.embeddings.put("模型/1", {b"\x00a": b"\x00\xff\x01", b"b": b"2"})
+        store.embeddings.put("模型/2", {b"b": b"3"})
+
+        assert store.embeddings.get("模型/1", [b"\x00a", b"b", b"c"]) == {b"\x00a": b"\x00\xff\x01", b"b": b"2"}
+        assert store.embeddings.get("模型/2", [b"b", b"\x00a"]) == {b"b": b"3"}
+        assert store.embeddings.get("模型", [b"b"]) == {}
+        assert [store.embeddings.count(model) for model in ("模型/1", "模型/2", "模型")] == [2, 1, 0]
+
+    def test_embedding_that_is_there_stays(self, store: MetadataStore) -> None:
+        """Storing a digest again changes nothing, and the new ones beside it are stored."""
+        store.embeddings.put("m", {b"a": b"1"})
+        store.embeddings.put("m", {b"a": b"2", b"b": b"3"})
+
+        assert store.embeddings.get("m", [b"a", b"b"]) == {b"a": b"1", b"b": b"3"}
+
+    def test_many_embeddings_at_once(self, store: MetadataStore) -> None:
+        """One call may ask for thousands of digests."""
+        vectors = {number.to_bytes(32, "big"): number.to_bytes(4, "little") for number in range(2000)}
+        store.embeddings.put("m", vectors)
+        store.embeddings.put("m", {})
+
+        assert store.embeddings.get("m", list(vectors)) == vectors
+        assert store.embeddings.get("m", []) == {}
+
+    def test_open_store_answers(self, store: MetadataStore) -> None:
+        """An open store answers a ping and says how large it is."""
+        store.ping()
+
+        assert store.storage_bytes() >= 0
+
+    def test_closed_store_says_so(self, store: MetadataStore, close: Callable[[], None]) -> None:
+        """Every use of a closed store is a fault of the program."""
+        [memory] = insert(store, factories.memory())
+        close()
+
+        uses: list[Callable[[], object]] = [
+            lambda: store.memories.get([memory.id], reach=ADA),
+            lambda: store.memories.get_by_key("k", reach=ADA),
+            lambda: store.memories.page(reach=ADA, where=None, order=Order(), after=None, limit=1),
+            lambda: store.memories.rows_where(And(()), reach=ADA),
+            lambda: store.memories.counts(reach=ADA),
+            lambda: store.feed.documents([1]),
+            lambda: store.feed.pending(limit=1),
+            lambda: store.feed.trim(before=NOW),
+            lambda: store.embeddings.get("m", [b"a"]),
+            lambda: store.embeddings.put("m", {b"a": b"1"}),
+            lambda: insert(store, factories.memory("another")),
+            store.ping,
+        ]
+        for use in uses:
+            with pytest.raises(BackendClosedError):
+                use()
+
+    def test_data_outlive_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """A store that keeps its data has all of them when it is opened again, and goes on counting."""
+        [memory] = insert(store, factories.memory("你好 🙂", key="k"))
+        after = revise(store, memory, ChangeAction.UPDATED, title="T")
+        store.embeddings.put("m", {b"a": b"1"})
+        store.feed.mark_applied(store.feed.pending(limit=1))
+        again = reopen()
+
+        assert again.memories.get_by_key("k", reach=ADA) == after
+        assert again.memories.revision(memory.id, 1, reach=ADA) == memory
+        assert again.embeddings.get("m", [b"a"]) == {b"a": b"1"}
+        assert (again.feed.applied(), again.feed.head()) == (1, 2)
+        [other] = insert(again, factories.memory("another"))
+        assert (other.row, again.feed.head()) == (memory.row + 1, 3)

