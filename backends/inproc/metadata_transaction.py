@@ -69,7 +69,17 @@ class InprocTransaction:
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
-        return [self._insert(record) for record in records]
+        latest: dict[tuple[str, str, str], int] = {}
+        inserted: list[Memory] = []
+        for record in records:
+            scope = record.memory.scope
+            session = (scope.owner, scope.project_id, scope.session_id)
+            previous = latest.get(session, record.memory.previous_row)
+            memory = self._insert(replace(record, memory=replace(record.memory, previous_row=previous)))
+            if scope.session_id:
+                latest[session] = memory.row
+            inserted.append(memory)
+        return inserted
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Write the next revision of a memory."""
@@ -151,7 +161,10 @@ class InprocTransaction:
 
 
 def _next_record(stored: Record, before: Memory, after: Record) -> Record:
-    record = replace(after, memory=replace(after.memory, row=before.row))
+    memory = replace(after.memory, row=before.row)
+    if (memory.access_count, memory.access_time) == (before.access_count, before.access_time):
+        memory = replace(memory, access_count=stored.memory.access_count, access_time=stored.memory.access_time)
+    record = replace(after, memory=memory)
     if before.content_hash != after.memory.content_hash:
         return record
     if not record.chunks:

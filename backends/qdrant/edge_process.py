@@ -25,6 +25,10 @@ _SLOW = frozenset({"write", "flush", "finish", "create", "open", "close"})
 """Operations that wait while searches are waiting."""
 
 
+_WORTH_FLUSHING = 1000
+"""Points below which an idle process leaves the log as it is."""
+
+
 class ShardNotOpenError(LookupError):
     """No shard of this name is open."""
 
@@ -112,13 +116,13 @@ class Loop:
             if self._slow:
                 self._reply(*self._slow.popleft())
             unflushed, name = self._process.most_unflushed()
-            if unflushed >= (self._flush_points if ready or self._slow else 1):
+            if unflushed >= (self._flush_points if ready or self._slow else _WORTH_FLUSHING):
                 self._process.flush(name)
 
     def _patience(self) -> float | None:
         if self._slow:
             return 0
-        return self._idle_milliseconds if self._process.most_unflushed()[0] else None
+        return self._idle_milliseconds if self._process.most_unflushed()[0] >= _WORTH_FLUSHING else None
 
     def _read(self, connection: Connection) -> None:
         try:

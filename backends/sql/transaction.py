@@ -99,7 +99,7 @@ class SqlTransaction:
             return []
         rows, positions = self._allot(rows=len(records), positions=len(records))
         first = rows - len(records) + 1
-        written = [replace(record.memory, row=row) for row, record in enumerate(records, start=first)]
+        written = _numbered([record.memory for record in records], first)
         with self._void_on_race():
             insert_records(self._connection, [_with_memory(*pair) for pair in zip(records, written, strict=True)])
         self._log(written, ChangeAction.CREATED, positions)
@@ -219,6 +219,21 @@ class SqlTransaction:
         statement: sa.Select[Any] = sa.select(*MEMORY_COLUMNS).where(*conditions).with_for_update()
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else memory_from_row(row)
+
+
+def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
+    """Give rows from *first* on; a later line of a session is tied to the one before it here."""
+    latest: dict[tuple[str, str, str], int] = {}
+    numbered: list[Memory] = []
+    for row, memory in enumerate(new, start=first):
+        scope = memory.scope
+        if not scope.session_id:
+            numbered.append(replace(memory, row=row))
+            continue
+        session = (scope.owner, scope.project_id, scope.session_id)
+        numbered.append(replace(memory, row=row, previous_row=latest.get(session, memory.previous_row)))
+        latest[session] = row
+    return numbered
 
 
 def _with_memory(record: Record, memory: Memory) -> Record:

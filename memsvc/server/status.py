@@ -21,9 +21,9 @@ from memsvc.v1 import types_pb2 as types
 DOMAIN = "memsvc"
 REASON_PREFIX = "ERROR_REASON_"
 INTERNAL_MESSAGE = "internal error"
-BAD_REQUEST_BYTES = 4_000
+BAD_REQUEST_BYTES = 3_600
 """How much a BadRequest may take up: all trailers together must stay below 8 KiB, or the client loses them."""
-MESSAGE_CHARS = 300
+MESSAGE_BYTES = 600
 """Where a message is cut: gRPC writes each byte that is not ASCII as three."""
 _NANOS = 1_000_000_000
 
@@ -69,12 +69,12 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
 
 def _resource(error: MemsvcError) -> Sequence[Message]:
     name = error.metadata.get("memory", error.metadata.get("memory_id", ""))
-    return (details.ResourceInfo(resource_type="memory", resource_name=name, description=error.message),)
+    return (details.ResourceInfo(resource_type="memory", resource_name=name, description=cut(error.message)),)
 
 
 def _precondition(error: MemsvcError) -> Sequence[Message]:
     violation = details.PreconditionFailure.Violation(
-        type=error.reason, subject=next(iter(error.metadata.values()), ""), description=error.message
+        type=error.reason, subject=next(iter(error.metadata.values()), ""), description=cut(error.message)
     )
     return (details.PreconditionFailure(violations=[violation]),)
 
@@ -85,7 +85,7 @@ def _retry(error: MemsvcError) -> Sequence[Message]:
 
 
 def _quota(error: MemsvcError) -> Sequence[Message]:
-    violation = details.QuotaFailure.Violation(subject=error.metadata.get("limit", ""), description=error.message)
+    violation = details.QuotaFailure.Violation(subject=error.metadata.get("limit", ""), description=cut(error.message))
     return (details.QuotaFailure(violations=[violation]), *_retry(error))
 
 
@@ -128,7 +128,7 @@ def failure_from_error(error: BaseException, *, request_id: str) -> Failure:
         info = details.ErrorInfo(reason=f"{REASON_PREFIX}INTERNAL", domain=DOMAIN, metadata={"request_id": request_id})
         return _failure(INTERNAL, INTERNAL_MESSAGE, [info])
     info = details.ErrorInfo(reason=REASON_PREFIX + error.reason, domain=DOMAIN, metadata=error.metadata)
-    return _failure(row, error.message[:MESSAGE_CHARS], [info, *row.details(error)])
+    return _failure(row, cut(error.message), [info, *row.details(error)])
 
 
 def item_status_from_error(error: BaseException) -> types.ItemStatus:
@@ -152,6 +152,11 @@ def rejected_from_error(error: MemsvcError) -> Rejected:
     """Return an item that broke a rule, as a batch carries it along."""
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
     return Rejected(error.reason, error.message, violations)
+
+
+def cut(message: str) -> str:
+    """Return as much of a message as trailers have room for."""
+    return message.encode()[:MESSAGE_BYTES].decode(errors="ignore")
 
 
 def _item_status(code: grpc.StatusCode, message: str, reason: str, violations: Sequence[Violation]) -> types.ItemStatus:

@@ -15,7 +15,7 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
 
-ODD = "it's \"odd\" \\ % _ \t\n你好，世界 🙂👩‍👩‍👧 \u202eltr ｆｕｌｌ"
+ODD = 'it\'s "odd" \\ % _ \t\n你好，世界 🙂👩‍👩‍👧 \u202eltr ｆｕｌｌ'
 CHUNKS = (Chunk(0, "# 标题\nfirst", ("标题",), 1, 2), Chunk(1, "second", ("标题", 'a "b"'), 2, 3))
 
 
@@ -141,7 +141,9 @@ class StoreWritesContract(StoreSeams):
         after = revise(
             store,
             before,
-            **{name: getattr(full, name) for name in Memory.__slots__ if name not in {"id", "row", "revision", "scope"}},
+            **{
+                name: getattr(full, name) for name in Memory.__slots__ if name not in {"id", "row", "revision", "scope"}
+            },
         )
 
         assert store.memories.get([before.id], reach=ADA) == {before.id: after}
@@ -182,13 +184,15 @@ class StoreWritesContract(StoreSeams):
         """Chunks and a vector that an update brings replace those there."""
         [before] = insert(store, Record(factories.memory("long"), chunks=CHUNKS, given_vector=b"1", given_model="m"))
         after = replace(before, revision=2)
+        chunks = (CHUNKS[0], replace(CHUNKS[1], text="third"), Chunk(2, "fourth", (), 9, 9))
         with store.transaction() as transaction:
-            record = Record(after, chunks=CHUNKS[::-1][:1] + CHUNKS[:1], given_vector=b"2", given_model="n")
+            record = Record(after, chunks=chunks, given_vector=b"2", given_model="n")
             transaction.update(before, record, ChangeAction.UPDATED)
 
         [document] = store.feed.documents([before.row])
         assert (document.given_vector, document.given_model) == (b"2", "n")
-        assert {chunk.ordinal for chunk in document.chunks} == {0, 1}
+        assert document.chunks == chunks
+        assert store.feed.expected(after_row=0, limit=1)[0].chunk_count == 3
 
     def test_deleted_memory_is_found_by_id_alone(self, store: MetadataStore) -> None:
         """A memory with the status DELETED is still there by id and row, but not by key or keyword."""

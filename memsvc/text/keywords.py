@@ -20,6 +20,9 @@ _LENGTH_WEIGHT = 0.2
 _FULL_LENGTH = 5
 _LETTERS = rf"[^\W\d_{UNSPACED}](?:[^\W\d_{UNSPACED}]|[{MARKS}]){{0,63}}"
 _RUN = re.compile(rf"([{HAN}]{{1,512}})|{_LETTERS}(?:['’]{_LETTERS}){{0,3}}")
+_ASCII_WORD = re.compile(r"[a-z]{1,64}(?:'[a-z]{1,64}){0,3}")
+_ASCII_BOUND = 64
+_DECIMALS = 4
 _POSSESSIVE = re.compile(r"['’]s\Z", re.IGNORECASE)
 
 
@@ -29,9 +32,23 @@ def extract_keywords(text: str, limit: int = 10) -> list[tuple[str, float]]:
     Keywords are Chinese words of 2 to 6 characters, by real segmentation, and words of at least 3 letters in lower
     case as written. Stop words are left out. Weight = min(0.1·count + 0.2·min(length / 5, 1), 1).
     """
-    counts = Counter(word for word in _candidates(text) if word not in STOP_WORDS)
-    weighted = [(word, _weight(word, count)) for word, count in counts.items()]
-    return sorted(weighted, key=lambda keyword: -keyword[1])[: max(limit, 0)]
+    counts = Counter(_ascii_words(text) if text.isascii() else _candidates(text))
+    weighted = [(word, _weight(word, count)) for word, count in counts.items() if word not in STOP_WORDS]
+    weighted.sort(key=_lightness)
+    return weighted[: max(limit, 0)]
+
+
+def _lightness(keyword: tuple[str, float]) -> float:
+    return -keyword[1]
+
+
+def _ascii_words(text: str) -> list[str]:
+    """Return what `_candidates` does, several times as fast: imports extract keywords of every memory."""
+    lowered = text.lower()
+    words = _ASCII_WORD.findall(lowered)
+    if "'s" in lowered:
+        words = [word.removesuffix("'s") for word in words]
+    return [word if len(word) <= _ASCII_BOUND else bounded(word) for word in words if len(word) >= WORD_MIN_LETTERS]
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -46,4 +63,6 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _weight(word: str, count: int) -> float:
-    return min(_COUNT_WEIGHT * count + _LENGTH_WEIGHT * min(len(word) / _FULL_LENGTH, 1), 1.0)
+    length = len(word)
+    share = _LENGTH_WEIGHT if length >= _FULL_LENGTH else _LENGTH_WEIGHT * length / _FULL_LENGTH
+    return round(min(_COUNT_WEIGHT * count + share, 1.0), _DECIMALS)

@@ -147,7 +147,9 @@ class _Batch:
         record, holder = self._recording.claimed(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
-        return self._meet(holder, own, lambda is_free: self._replace(before, _claiming(record, is_unique=is_free)))
+        if self._on_duplicate is OnDuplicate.REJECT:
+            return MemoryExistsError(holder.id)
+        return self._replace(before, _claiming(record, is_unique=False))
 
     def _replace(self, before: Memory, record: Record) -> Placed:
         self._update(before, record)

@@ -152,18 +152,21 @@ def test_a_key_of_another_project_is_another_key(desk: Desk) -> None:
     assert Outcome.CREATED is desk.create("two", Scope("ada"), key="plan").outcome
 
 
-def test_a_key_update_whose_content_another_memory_holds_follows_on_duplicate(desk: Desk) -> None:
-    """The other memory is returned, or named in an error, or both are kept."""
+def test_a_key_update_takes_content_that_another_memory_holds(desk: Desk) -> None:
+    """What is written under a key is there under the key, unless duplicates are to be rejected."""
     other = desk.create("Anna lives in Lisbon.").memory
     plan = desk.create("Draft one.", key="plan").memory
 
-    returned = desk.create("Anna lives in Lisbon.", key="plan")
     with pytest.raises(MemoryExistsError):
         desk.create("Anna lives in Lisbon.", key="plan", on_duplicate=OnDuplicate.REJECT)
-    kept = desk.create("Anna lives in Lisbon.", key="plan", on_duplicate=OnDuplicate.KEEP_BOTH)
+    written = desk.create("Anna lives in Lisbon.", key="plan")
 
-    assert (other.id, Outcome.DUPLICATE) == (returned.memory.id, returned.outcome)
-    assert (plan.id, Outcome.UPDATED, 2) == (kept.memory.id, kept.outcome, kept.memory.revision)
+    assert (Outcome.UPDATED, plan.id, "Anna lives in Lisbon.") == (
+        written.outcome,
+        written.memory.id,
+        written.memory.content,
+    )
+    assert other.id != written.memory.id
 
 
 def test_a_given_vector_stays_while_the_content_does(desk: Desk) -> None:

@@ -1,0 +1,194 @@
+"""What the indexer reads: the outbox, and documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.memory import Memory, Status, fingerprint
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import Clock, StoreSeams, insert, purge, revise
+from memsvc.testing.store_writes import CHUNKS
+
+
+def _delete(store: MetadataStore, memory: Memory) -> Memory:
+    return revise(store, memory, ChangeAction.DELETED, status=Status.DELETED)
+
+
+def _insert_many(store: MetadataStore, count: int) -> list[Memory]:
+    return insert(store, *(factories.memory(f"{number}") for number in range(count)))
+
+
+class StoreFeedContract(StoreSeams):
+    """`feed`."""
+
+    def test_every_change_is_in_the_outbox(self, store: MetadataStore, clock: Clock) -> None:
+        """Each insert, update and purge is a change with the store's time, in order, without gaps, of every owner."""
+        one, two = insert(store, factories.memory("1"), factories.memory("2", user_id="bob"))
+        clock.moment = NOW + timedelta(seconds=1)
+        gone = _delete(store, one)
+        back = revise(store, gone, ChangeAction.RESTORED, status=Status.ACTIVE)
+        purge(store, back)
+
+        now, later = to_micros(NOW), to_micros(NOW) + 1_000_000
+        assert store.feed.since(0, limit=99) == [
+            Change(1, one.row, one.id, ChangeAction.CREATED, 1, now),
+            Change(2, two.row, two.id, ChangeAction.CREATED, 1, now),
+            Change(3, one.row, one.id, ChangeAction.DELETED, 2, later),
+            Change(4, one.row, one.id, ChangeAction.RESTORED, 3, later),
+            Change(5, one.row, one.id, ChangeAction.PURGED, 3, later),
+        ]
+        assert store.feed.head() == 5
+
+    def test_changes_after_a_position(self, store: MetadataStore) -> None:
+        """Changes come from after the position, ascending, at most as many as asked for."""
+        _insert_many(store, 6)
+
+        def positions(after: int, limit: int) -> list[int]:
+            return [change.position for change in store.feed.since(after, limit=limit)]
+
+        assert positions(0, 3) == [1, 2, 3]
+        assert positions(3, 99) == [4, 5, 6]
+        assert positions(6, 99) == positions(99, 1) == positions(0, 0) == []
+
+    def test_pending_changes_are_the_oldest_not_applied(self, store: MetadataStore) -> None:
+        """What is marked is no longer pending, in whatever order it is marked; the rest comes oldest first."""
+        _insert_many(store, 6)
+        changes = store.feed.pending(limit=99)
+        assert changes == store.feed.since(0, limit=99)
+
+        store.feed.mark_applied([changes[3], changes[0], changes[1]])
+        store.feed.mark_applied([changes[0]])
+        store.feed.mark_applied([])
+
+        assert [change.position for change in store.feed.pending(limit=99)] == [3, 5, 6]
+        assert [change.position for change in store.feed.pending(limit=2)] == [3, 5]
+        assert store.feed.pending(limit=0) == []
+        assert store.feed.pending_count() == 3
+        assert [change.position for change in store.feed.since(0, limit=99)] == [1, 2, 3, 4, 5, 6]
+
+    def test_applied_is_the_position_below_the_first_gap(self, store: MetadataStore) -> None:
+        """Everything up to the position is applied, and it reaches the head when nothing is pending."""
+        assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (0, 0, 0)
+        _insert_many(store, 4)
+        first, second, third, fourth = store.feed.pending(limit=9)
+
+        seen = [store.feed.applied()]
+        for change in (first, third, second, fourth):
+            store.feed.mark_applied([change])
+            seen.append(store.feed.applied())
+
+        assert seen == [0, 1, 1, 3, 4]
+        assert store.feed.pending_count() == 0
+
+    def test_trim_removes_old_applied_changes(self, store: MetadataStore, clock: Clock) -> None:
+        """Only changes that are applied and older than the moment go; positions go on after them."""
+        _insert_many(store, 3)
+        clock.moment = NOW + timedelta(seconds=1)
+        insert(store, factories.memory("later"))
+        changes = store.feed.pending(limit=9)
+        store.feed.mark_applied([changes[0], changes[2], changes[3]])
+
+        assert store.feed.trim(before=NOW) == 0
+        assert store.feed.trim(before=clock.moment) == 2
+        assert [change.position for change in store.feed.since(0, limit=9)] == [2, 4]
+        assert (store.feed.applied(), store.feed.head()) == (1, 4)
+
+    def test_positions_go_on_after_everything_was_trimmed(self, store: MetadataStore, clock: Clock) -> None:
+        """With an empty outbox head and applied stay where they were, and the next change follows them."""
+        written = _insert_many(store, 3)
+        purge(store, *written)
+        store.feed.mark_applied(store.feed.pending(limit=9))
+        clock.moment = NOW + timedelta(days=1)
+
+        assert store.feed.trim(before=clock.moment) == 6
+        assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (6, 6, 0)
+        insert(store, factories.memory("next"))
+        assert [change.position for change in store.feed.pending(limit=9)] == [7]
+        assert (store.feed.applied(), store.feed.head()) == (6, 7)
+
+    def test_document_has_all_that_indexing_needs(self, store: MetadataStore) -> None:
+        """A document holds the memory, its chunks, the one before it, and the given vector."""
+        [first] = insert(store, factories.memory("line one\nline two", session_id="s"))
+        long = factories.memory("long", session_id="s", previous_row=first.row, user_id="bob", project_id="other")
+        [second] = insert(store, Record(long, chunks=CHUNKS, given_vector=b"\x00\x80\xff", given_model="模型"))
+
+        found = {
+            document.memory.row: document for document in store.feed.documents([second.row, 99, first.row, first.row])
+        }
+
+        assert found == {
+            first.row: Document(first, (Chunk(0, "line one\nline two", (), 1, 2),)),
+            second.row: Document(second, CHUNKS, first, b"\x00\x80\xff", "模型"),
+        }
+        assert store.feed.documents([]) == []
+
+    def test_deleted_memories_are_no_documents(self, store: MetadataStore) -> None:
+        """A deleted memory is neither a document nor the one before another."""
+        [first] = insert(store, factories.memory("1"))
+        [second] = insert(store, factories.memory("2", previous_row=first.row))
+        [third] = insert(store, factories.memory("3", previous_row=second.row))
+        _delete(store, first)
+        purge(store, second)
+
+        assert store.feed.documents([first.row, second.row, third.row]) == [Document(third, (Chunk(0, "3", (), 1, 1),))]
+        assert store.feed.scan(after_row=0, limit=9) == store.feed.documents([third.row])
+        assert store.feed.indexable() == 1
+
+    def test_chunks_of_neighbours_are_kept_apart(self, store: MetadataStore) -> None:
+        """Each document has its own chunks, by ordinal, and all of them."""
+        many = [
+            tuple(Chunk(n, f"{size} {n}", ("h",), n + 1, n + 1) for n in range(size)) if size > 1 else ()
+            for size in (3, 1, 200, 2)
+        ]
+        written = insert(store, *(Record(factories.memory(f"{n}"), chunks=chunks) for n, chunks in enumerate(many)))
+
+        found = store.feed.scan(after_row=0, limit=9)
+
+        assert [document.memory for document in found] == written
+        assert [len(document.chunks) for document in found] == [3, 1, 200, 2]
+        assert [document.chunks for document in found if len(document.chunks) > 1] == [c for c in many if c]
+
+    def test_scan_walks_through_all(self, store: MetadataStore) -> None:
+        """From row to row, every memory that is not deleted comes once, in the order of rows."""
+        written = _insert_many(store, 7)
+        _delete(store, written[2])
+        found: list[int] = []
+        while documents := store.feed.scan(after_row=found[-1] if found else 0, limit=2):
+            assert len(documents) <= 2
+            found += [document.memory.row for document in documents]
+
+        assert found == [memory.row for memory in written if memory is not written[2]]
+        assert store.feed.scan(after_row=0, limit=0) == []
+
+    def test_expected_entries(self, store: MetadataStore) -> None:
+        """Of each memory that is not deleted: its row, its fingerprint as of now, and the number of its chunks."""
+        one, two, three = insert(store, *(factories.memory(f"{n}") for n in range(3)))
+        [four] = insert(store, Record(factories.memory("long"), chunks=CHUNKS))
+        changed = revise(store, one, title="T")
+        _delete(store, two)
+
+        expected = [
+            Expected(one.row, fingerprint(changed), 1),
+            Expected(three.row, fingerprint(three), 1),
+            Expected(four.row, fingerprint(four), 2),
+        ]
+        assert store.feed.expected(after_row=0, limit=9) == expected
+        assert store.feed.expected(after_row=one.row, limit=1) == expected[1:2]
+        assert store.feed.expected(after_row=four.row, limit=9) == []
+        assert store.feed.indexable() == 3
+
+    def test_fingerprint_follows_the_content(self, store: MetadataStore) -> None:
+        """A changed memory is expected with another fingerprint; counting accesses changes none."""
+        [one] = insert(store, factories.memory())
+        before = store.feed.expected(after_row=0, limit=1)
+        with store.transaction() as transaction:
+            transaction.add_accesses({one.id: (1, NOW)})
+        assert store.feed.expected(after_row=0, limit=1) == before
+
+        revise(store, replace(one, access_count=1, access_time=NOW), title="T")
+        assert store.feed.expected(after_row=0, limit=1) != before

@@ -1,0 +1,165 @@
+"""Memories are read by name, searched by keyword, and counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.filters import AnyOf, Field, Filter
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Keyword, Kind, Layer, Status, Tier
+from memsvc.domain.report import MemoryCounts
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing import factories
+from memsvc.testing.store_seams import ADA, StoreSeams, insert, reach_of, revise
+from memsvc.testing.store_writes import CHUNKS
+
+
+def words(*weights: tuple[str, float]) -> tuple[Keyword, ...]:
+    """Return keywords."""
+    return tuple(Keyword(term, weight) for term, weight in weights)
+
+
+class StoreReadsContract(StoreSeams):
+    """Reads by id, key and row; the keyword table; counts."""
+
+    def test_unknown_names_are_left_out(self, store: MetadataStore) -> None:
+        """Ids, keys and rows that are not there are no error."""
+        [one] = insert(store, factories.memory(key="k"))
+
+        assert store.memories.get([one.id, "nobody", one.id, ""], reach=ADA) == {one.id: one}
+        assert store.memories.by_rows([one.row, 99, one.row, -1, 0], reach=ADA) == {one.row: one}
+        assert [candidate.row for candidate in store.memories.candidates([99, one.row, -1], reach=ADA)] == [one.row]
+        assert store.memories.get([], reach=ADA) == store.memories.by_rows([], reach=ADA) == {}
+        assert store.memories.candidates([], reach=ADA) == []
+        assert store.memories.get_by_key("K", reach=ADA) is None
+
+    def test_thousands_are_read_at_once(self, store: MetadataStore) -> None:
+        """One call may name more memories than a statement may have parameters."""
+        written = insert(store, *(factories.memory(f"{number}") for number in range(1200)))
+        rows = [memory.row for memory in written]
+
+        assert store.memories.by_rows(rows, reach=ADA) == {memory.row: memory for memory in written}
+        assert store.memories.get([memory.id for memory in written], reach=ADA).keys() == {m.id for m in written}
+        assert sorted(candidate.row for candidate in store.memories.candidates(rows * 30, reach=ADA)) == rows
+        assert store.memories.rows_where(AnyOf(Field.ROW, tuple(rows * 30)), reach=ADA) == rows
+
+    def test_key_is_looked_up_in_the_order_of_the_reach(self, store: MetadataStore) -> None:
+        """When several projects of the reach have the key, the first of them gives the memory."""
+        there, here = insert(
+            store, factories.memory("there", key="k"), factories.memory("here", key="k", project_id="web")
+        )
+
+        assert store.memories.get_by_key("k", reach=reach_of(projects=("web", ""))) == here
+        assert store.memories.get_by_key("k", reach=reach_of(projects=("", "web"))) == there
+        assert store.memories.get_by_key("k", reach=reach_of(projects=("web-2", ""))) == there
+        assert store.memories.get_by_key("k", reach=reach_of(projects=("web-2",))) is None
+
+    @pytest.mark.parametrize(
+        ("terms", "expected"),
+        [
+            (["a"], {1: 0.3 * 0.5 + 0.2, 3: 0.3 * 0.25 + 0.2}),
+            (["a", "b"], {1: 0.3 * 1.5 + 0.4, 3: 0.3 * 0.25 + 0.2, 2: 0.3 * 0.2 + 0.2}),
+            (["b", "a", "b", "a"], {1: 0.3 * 1.5 + 0.4, 3: 0.3 * 0.25 + 0.2, 2: 0.3 * 0.2 + 0.2}),
+            (["世界"], {3: 0.3 * 1.0 + 0.2}),
+            (["A", "aa", "", "世"], {}),
+            ([], {}),
+        ],
+    )
+    def test_keywords_are_scored_by_weight_and_number(
+        self, store: MetadataStore, terms: list[str], expected: dict[int, float]
+    ) -> None:
+        """The score is 0.3 for each matched weight and 0.2 for each match; words match whole; repeats count once."""
+        insert(
+            store,
+            factories.memory("1", keywords=words(("a", 0.5), ("b", 1.0))),
+            factories.memory("2", keywords=words(("b", 0.2), ("c", 1.0))),
+            factories.memory("3", keywords=words(("世界", 1.0), ("a", 0.25))),
+        )
+
+        hits = store.memories.keyword_hits(terms, reach=ADA, where=None, limit=9)
+
+        wanted = sorted(expected.items(), key=lambda item: (-item[1], item[0]))
+        assert [hit.entry_id for hit in hits] == [entry_id(row, View.CHUNK, 0) for row, _ in wanted]
+        assert [hit.score for hit in hits] == pytest.approx([score for _, score in wanted])
+
+    def test_keyword_score_is_at_most_one(self, store: MetadataStore) -> None:
+        """Many matches make no score above 1, and equal scores are ordered by entry."""
+        many = words(*((f"w{number}", 1.0) for number in range(10)))
+        insert(store, *(factories.memory(f"{number}", keywords=many[number % 2 :]) for number in range(4)))
+
+        hits = store.memories.keyword_hits([word.term for word in many], reach=ADA, where=None, limit=3)
+
+        assert hits == [Hit(entry_id(row, View.CHUNK, 0), 1.0) for row in (1, 2, 3)]
+
+    def test_sums_do_not_depend_on_their_order(self, store: MetadataStore) -> None:
+        """Keywords of the same weights give the same score, whatever order they are added in."""
+        weights = [0.1, 0.2, 0.3]
+        turned = [words(*(("abc"[(n + turn) % 3], weights[n]) for n in range(3))) for turn in range(3)]
+        insert(store, *(factories.memory(f"{turn}", keywords=keywords) for turn, keywords in enumerate(turned)))
+
+        hits = store.memories.keyword_hits(["c", "a", "b"], reach=ADA, where=None, limit=9)
+
+        assert [hit.entry_id for hit in hits] == [entry_id(row, View.CHUNK, 0) for row in (1, 2, 3)]
+
+    @pytest.mark.parametrize("where", [None, AnyOf(Field.CATEGORY, ("odd",))])
+    @pytest.mark.parametrize("limit", [0, 1, 7, 500, 501, 2**31])
+    def test_keyword_limit_is_filled_after_filtering(
+        self, store: MetadataStore, where: Filter | None, limit: int
+    ) -> None:
+        """The limit counts hits that match: nothing is filtered after it."""
+        insert(
+            store,
+            *(
+                factories.memory(
+                    f"{n}", category="odd" if n % 2 else "even", keywords=words(("w", 0.5 if n < 900 else 0.4))
+                )
+                for n in range(1, 1001)
+            ),
+        )
+
+        hits = store.memories.keyword_hits(["w"], reach=ADA, where=where, limit=limit)
+
+        rows = range(1, 1001, 1 if where is None else 2)
+        assert [hit.entry_id for hit in hits] == [entry_id(row, View.CHUNK, 0) for row in rows][:limit]
+
+    def test_keywords_follow_an_update(self, store: MetadataStore) -> None:
+        """New keywords and weights hold at once, and the old ones are gone."""
+        [before] = insert(store, factories.memory(keywords=words(("a", 0.5), ("b", 1.0))))
+        revise(store, before, keywords=words(("b", 0.5), ("c", 1.0)))
+
+        def score(term: str) -> list[float]:
+            return [hit.score for hit in store.memories.keyword_hits([term], reach=ADA, where=None, limit=9)]
+
+        assert score("a") == []
+        assert score("b") == pytest.approx([0.35])
+        assert score("c") == pytest.approx([0.5])
+
+    def test_counts_are_of_what_is_not_deleted(self, store: MetadataStore) -> None:
+        """Counts name what there is; deleted memories count only by status; tokens are a quarter of the bytes."""
+        insert(
+            store,
+            factories.memory("12345", layer=Layer.CORE, kind=Kind.FACT, tier=Tier.CORE),
+            factories.memory("你好", layer=Layer.SESSION, kind=Kind.MESSAGE, project_id="web"),
+            factories.memory("", layer=Layer.SESSION, kind=Kind.MESSAGE, status=Status.ARCHIVED),
+            factories.memory("theirs", user_id="bob"),
+        )
+        insert(store, Record(factories.memory("long"), chunks=CHUNKS))
+        [gone] = insert(store, factories.memory("gone", layer=Layer.CORE))
+        revise(store, gone, ChangeAction.DELETED, status=Status.DELETED)
+
+        assert store.memories.counts(reach=ADA) == MemoryCounts(
+            total=4,
+            by_layer={"CORE": 1, "SESSION": 2, "LONG_TERM": 1},
+            by_kind={"FACT": 2, "MESSAGE": 2},
+            by_tier={"CORE": 1, "CONTEXTUAL": 3},
+            by_status={"ACTIVE": 3, "ARCHIVED": 1, "DELETED": 1},
+            content_bytes=15,
+            core_tokens=2,
+            session_tokens=2,
+            chunks=5,
+        )
+
+    def test_counts_of_nothing_are_empty(self, store: MetadataStore) -> None:
+        """A reach without memories has counts of zero and empty groups."""
+        assert store.memories.counts(reach=ADA) == MemoryCounts(0, {}, {}, {}, {}, 0, 0, 0, 0)

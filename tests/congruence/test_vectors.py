@@ -1,0 +1,147 @@
+"""Qdrant Edge and the reference find the same entries, whatever the filter and whatever was written before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.inproc.vectors import VECTORS
+from backends.qdrant import EDGE
+from backends.qdrant.settings import QdrantEdgeSettings
+from memsvc.domain.entries import Attributes, View, entry_id
+from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.testing import factories
+from memsvc.testing.index import NO_HURRY
+
+DIMENSION = 8
+OWNERS = ("\x1fada", "\x1fbob")
+PROJECTS = ("", "web", "we b")
+STRINGS = ("", "a", "A", "a b", "a%20;b", "ü\u3000x", "=", "tags=a")
+NUMBERS_HELD = (0, 1, 2, 3, 1_770_370_200_000_001, 1_770_370_200_000_002)
+FIELDS = [field for field in Field if field not in STORE_ONLY]
+BULK, LATER = 400, 60
+
+
+def attributes(row: int, random: Random) -> Attributes:
+    """Return attributes drawn from small pools, so that filters hit often."""
+    drawn: dict[str, Any] = {name: random.choice(STRINGS) for name in ("agent_id", "session_id", "category", "speaker")}
+    drawn |= {name: random.choice("ab") for name in ("layer", "kind", "tier", "status")}
+    drawn |= {name: tuple(random.sample(STRINGS, random.randrange(3))) for name in ("tags", "metadata")}
+    drawn |= {name: random.choice(NUMBERS_HELD) for name in ("importance", "create_time", "update_time")}
+    drawn |= {name: random.choice((None, *NUMBERS_HELD)) for name in ("event_time", "expire_time")}
+    return replace(
+        factories.attributes(row),
+        owner=random.choice(OWNERS),
+        project_id=random.choice(PROJECTS),
+        confidence=random.choice((0.0, 0.25, 0.5, 1.0)),
+        fingerprint=random.getrandbits(63),
+        **drawn,
+    )
+
+
+def entries(row: int, random: Random) -> list[VectorEntry]:
+    """Return the entries of a memory: one to three, of one or two views."""
+    held = attributes(row, random)
+    named = [(View.CHUNK, 0), *random.sample([(View.CHUNK, 1), (View.SENTENCES, 0)], random.randrange(3))]
+    drawn = np.random.default_rng(random.getrandbits(32)).normal(size=(len(named), DIMENSION)).astype(np.float32)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return [
+        VectorEntry(entry_id(row, view, ordinal), view, vector, held)
+        for (view, ordinal), vector in zip(named, drawn, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[VectorIndex, VectorIndex]]:
+    """Open the reference and the index with the same entries: most packed by the builder, some written later."""
+
+    def context(name: str) -> BackendContext:
+        return BackendContext(directory=Path(tmp_path_factory.mktemp(name)), now=lambda: datetime.now(UTC))
+
+    with ExitStack() as stack:
+        reference = stack.enter_context(VECTORS.open(BackendSettings(), context("reference")))
+        index = stack.enter_context(EDGE.open(QdrantEdgeSettings(slice_points=7), context("edge")))
+        for each in (reference, index):
+            random = Random(5)
+            made = each.begin(VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1))
+            made.replace({row: entries(row, random) for row in range(BULK)})
+            made.seal()
+            each.switch(made)
+            each.replace({row: entries(row, random) for row in range(BULK - LATER, BULK + LATER)})
+            each.replace(dict.fromkeys(range(0, BULK, 9), ()))
+        yield reference, index
+
+
+def leaves() -> st.SearchStrategy[Filter]:
+    """Draw tests of one field, with values of its sort."""
+    bound = st.none() | st.sampled_from(NUMBERS_HELD) | st.sampled_from((-1, 0.5, 1.5, 1e18, float("inf")))
+    number, string = st.sampled_from(sorted(NUMBERS - STORE_ONLY)), st.sampled_from(sorted({*FIELDS} - NUMBERS))
+    return st.one_of(
+        st.builds(AnyOf, number, st.lists(st.sampled_from(NUMBERS_HELD) | st.integers(0, BULK), max_size=3).map(tuple)),
+        st.builds(AnyOf, string, st.lists(st.sampled_from((*STRINGS, "b", "c")), max_size=3).map(tuple)),
+        st.builds(Range, number, bound, bound, bound, bound),
+    )
+
+
+def filters() -> st.SearchStrategy[Filter]:
+    """Draw trees of tests."""
+    return st.recursive(
+        leaves(),
+        lambda child: st.one_of(
+            st.lists(child, max_size=3).map(lambda children: And(tuple(children))),
+            st.lists(child, max_size=3).map(lambda children: Or(tuple(children))),
+            child.map(Not),
+        ),
+        max_leaves=6,
+    )
+
+
+REACHES = st.builds(Reach, st.sampled_from(OWNERS), st.lists(st.sampled_from(PROJECTS), unique=True).map(tuple))
+FEW = settings(
+    max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@FEW
+@given(reach=REACHES, where=st.none() | filters(), view=st.sampled_from(View), limit=st.sampled_from((1, 7, 1000)))
+def test_searches_agree(
+    pair: tuple[VectorIndex, VectorIndex], reach: Reach, where: Filter | None, view: View, limit: int
+) -> None:
+    """The same entries in the same order, with the same scores."""
+    query = np.random.default_rng(limit).normal(size=DIMENSION).astype(np.float32)
+    expected, actual = (
+        index.search(query, view=view, reach=reach, where=where, limit=limit, deadline=NO_HURRY) for index in pair
+    )
+
+    assert [hit.entry_id for hit in actual] == [hit.entry_id for hit in expected]
+    assert [hit.score for hit in actual] == pytest.approx([hit.score for hit in expected], abs=1e-5)
+
+
+@settings(FEW, max_examples=25)
+@given(rows=st.lists(st.integers(0, BULK + 2 * LATER), max_size=20), seed=st.integers(0, 2**32), gone=st.integers(2, 5))
+def test_changes_agree(pair: tuple[VectorIndex, VectorIndex], rows: list[int], seed: int, gone: int) -> None:
+    """After any change both hold the same entries, and count the same in every reach."""
+    for index in pair:
+        random = Random(seed)
+        index.replace({row: () if row % gone == 0 else entries(row, random) for row in rows})
+    expected, actual = (sorted(index.inventory(), key=lambda listed: listed.entry_id) for index in pair)
+
+    assert actual == expected
+    for owner in OWNERS:
+        for reach in (Reach(owner, PROJECTS), Reach(owner, ("web",)), Reach(owner, ())):
+            reference, index = pair
+            assert index.count(reach=reach) == reference.count(reach=reach)

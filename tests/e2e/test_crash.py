@@ -1,0 +1,129 @@
+"""kill -9 at random moments of a stream of writes: what was acknowledged is there afterwards, found, once."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2, memory_service_pb2, search_service_pb2, types_pb2
+from tests.e2e.running import ServerProcess, Stubs
+
+KILLS = int(os.environ.get("MEMSVC_TEST_KILLS", "6"))
+"""Rounds of writing and killing. Thirty and more are for a longer run: MEMSVC_TEST_KILLS=30."""
+WRITERS = 6
+DELETED_SHARE = 0.1
+SCOPE = types_pb2.Scope(user_id="crash", project_id="test")
+
+
+class Writer:
+    """Writes memories one after another, and remembers which were acknowledged."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self._lock = threading.Lock()
+        self._number = 0
+
+    def run(self, stubs: Stubs, chance: random.Random) -> None:
+        """Write until the server is gone."""
+        while True:
+            try:
+                self._write(stubs, chance)
+            except grpc.RpcError as error:
+                assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED), error
+                return
+
+    def _write(self, stubs: Stubs, chance: random.Random) -> None:
+        with self._lock:
+            self._number += 1
+            word = f"zebra{self._number}word"
+        reply = stubs.memory.CreateMemory(
+            memory_service_pb2.CreateMemoryRequest(
+                scope=SCOPE,
+                memory=types_pb2.Memory(content=f"The {word} was seen 在动物园 today.", layer=chance.choice((0, 1, 4))),
+                request_id=word,
+                wait_for=chance.choice((types_pb2.WAIT_FOR_STORED, types_pb2.WAIT_FOR_INDEXED)),
+            ),
+            timeout=30,
+        )
+        self.acknowledged[word] = reply.memory.id
+        if chance.random() < DELETED_SHARE:
+            # Whether an unanswered deletion took place is not known; so the memory counts for neither side.
+            del self.acknowledged[word]
+            stubs.memory.DeleteMemory(
+                memory_service_pb2.DeleteMemoryRequest(scope=SCOPE, id=reply.memory.id), timeout=30
+            )
+            self.deleted.add(word)
+
+
+@pytest.fixture
+def killed_server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server that the test may kill."""
+    with ServerProcess(tmp_path / "data") as running:
+        yield running
+
+
+def _write_and_kill(server: ServerProcess, writer: Writer, chance: random.Random) -> None:
+    with server.stubs() as stubs, ThreadPoolExecutor(WRITERS) as pool:
+        runs = [pool.submit(writer.run, stubs, random.Random(chance.random())) for _ in range(WRITERS)]
+        time.sleep(chance.uniform(0.05, 1.2))
+        server.kill()
+        for run in runs:
+            run.result()
+
+
+def _found(stubs: Stubs, word: str) -> list[str]:
+    reply = stubs.search.Search(
+        search_service_pb2.SearchRequest(
+            scope=SCOPE, query=word, mode=search_service_pb2.SEARCH_MODE_KEYWORD, limit=5
+        ),
+        timeout=30,
+    )
+    return [hit.memory.id for hit in reply.hits if word in hit.memory.content.split()]
+
+
+@pytest.mark.timeout(1800)
+def test_acknowledged_writes_survive_kill_9_and_are_found_once(killed_server: ServerProcess) -> None:
+    """After every kill -9 all acknowledged memories are stored and found once, and both indexes equal the store."""
+    seed = int(os.environ.get("MEMSVC_TEST_SEED", str(random.randrange(10**6))))
+    chance = random.Random(seed)
+    writer = Writer()
+    for kill in range(KILLS):
+        _write_and_kill(killed_server, writer, chance)
+        killed_server.start()
+        with killed_server.stubs() as stubs:
+            checked = chance.sample(sorted(writer.acknowledged), min(40, len(writer.acknowledged)))
+            for word in checked:
+                assert [writer.acknowledged[word]] == _found(stubs, word), f"{word}, kill {kill}, seed {seed}"
+
+    with killed_server.stubs() as stubs:
+        stored = _all_contents(stubs)
+        assert len(stored) == len(set(stored.values())), f"seed {seed}"
+        for word, memory_id in writer.acknowledged.items():
+            assert stored[memory_id].split()[1] == word, f"{word}, seed {seed}"
+        for word in writer.deleted:
+            assert not _found(stubs, word), f"{word} was deleted, seed {seed}"
+        diagnosis = stubs.lifecycle.Diagnose(lifecycle_service_pb2.DiagnoseRequest(verify=True), timeout=120)
+    assert len(writer.acknowledged) > KILLS
+    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    assert [len(stored)] * 2 == [index.present for index in diagnosis.indexes]
+
+
+def _all_contents(stubs: Stubs) -> dict[str, str]:
+    stored, token = {}, ""
+    while True:
+        page = stubs.memory.ListMemories(
+            memory_service_pb2.ListMemoriesRequest(scope=SCOPE, page_size=1000, page_token=token), timeout=30
+        )
+        stored.update((memory.id, memory.content) for memory in page.memories)
+        token = page.next_page_token
+        if not token:
+            return stored

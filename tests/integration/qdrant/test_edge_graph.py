@@ -1,0 +1,149 @@
+"""A generation with a graph, and the speed of searches beside writes and builds."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from backends.qdrant.edge import QdrantEdgeIndex
+from backends.qdrant.points import slices_of
+from memsvc.domain.entries import View, entry_id
+from memsvc.domain.indexing import VectorManifest
+from memsvc.ports.embedder import Vectors
+from memsvc.ports.vectors import VectorEntry
+from memsvc.testing import factories
+from memsvc.testing.index import NO_HURRY, REACH
+
+_log = logging.getLogger(__name__)
+DIMENSION = 32
+
+
+def vectors_of(count: int, seed: int) -> Vectors:
+    """Return random vectors of unit length."""
+    vectors = np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
+def changes_of(vectors: Vectors, *, first_row: int) -> dict[int, list[VectorEntry]]:
+    """Return memories of one entry each."""
+    plain = factories.attributes(1)
+    rows = range(first_row, first_row + len(vectors))
+    return {
+        row: [VectorEntry(entry_id(row, View.CHUNK, 0), View.CHUNK, vector, replace(plain, row=row))]
+        for row, vector in zip(rows, vectors, strict=True)
+    }
+
+
+def ids(index: QdrantEdgeIndex, vector: np.ndarray[tuple[int], np.dtype[np.float32]], limit: int = 10) -> list[int]:
+    """Return the rows of the nearest."""
+    hits = index.search(vector, view=View.CHUNK, reach=REACH, limit=limit, deadline=NO_HURRY)
+    return [hit.entry_id >> 16 for hit in hits]
+
+
+def best(vectors: Vectors, query: np.ndarray[tuple[int], np.dtype[np.float32]], limit: int = 10) -> list[int]:
+    """Return the rows of the nearest as numpy has them, for rows from 0."""
+    return [int(row) for row in np.argsort(-(vectors @ query), kind="stable")[:limit]]
+
+
+def renew(index: QdrantEdgeIndex, number: int, changes: dict[int, list[VectorEntry]], *, hnsw: bool) -> None:
+    """Make a generation live."""
+    made = index.begin(VectorManifest(number, "m", DIMENSION, 1, hnsw=hnsw))
+    made.replace(changes)
+    made.seal()
+    index.switch(made)
+
+
+def test_graph_finds_nearly_all_and_counts_what_it_does_not_cover(open_index: Callable[[], QdrantEdgeIndex]) -> None:
+    """A graph finds at least nine of ten; entries written since, moved ones too, are found exactly and counted."""
+    index = open_index()
+    vectors, queries = vectors_of(3000, 1), vectors_of(40, 2)
+    renew(index, 1, changes_of(vectors, first_row=0), hnsw=True)
+
+    right = sum(len({*ids(index, query)} & {*best(vectors, query)}) for query in queries)
+    assert right >= 0.9 * 10 * len(queries)
+    assert index.ungraphed() == 0
+
+    index.replace(changes_of(queries, first_row=5000))
+    index.replace({row: changes_of(vectors[row : row + 1], first_row=row)[row] for row in range(7)})
+    index.replace(dict.fromkeys(range(100, 105), ()))
+
+    assert index.ungraphed() == len(queries) + 7
+    assert [ids(index, query, 1) for query in queries] == [[5000 + number] for number in range(len(queries))]
+
+
+def test_sealed_bulk_without_a_graph_is_exact(open_index: Callable[[], QdrantEdgeIndex]) -> None:
+    """What the builder packs is searched exactly, together with what was written since."""
+    index = open_index()
+    vectors, queries = vectors_of(2000, 3), vectors_of(20, 4)
+    renew(index, 1, changes_of(vectors[:1500], first_row=0), hnsw=False)
+    index.replace(changes_of(vectors[1500:], first_row=1500))
+
+    assert [ids(index, query, 25) for query in queries] == [best(vectors, query, 25) for query in queries]
+
+
+def test_equal_scores_at_the_limit_keep_the_smallest_entries(open_index: Callable[[], QdrantEdgeIndex]) -> None:
+    """However many entries are equally near, the limit cuts by entry number."""
+    index = open_index()
+    same = np.repeat(vectors_of(1, 5), 700, axis=0)
+    renew(index, 1, changes_of(same[:400], first_row=300), hnsw=False)
+    index.replace(changes_of(same[:300], first_row=0))
+
+    for limit in (1, 5, 299, 301, 699):
+        assert ids(index, same[0], limit) == list(range(limit))
+
+
+def test_slices_hold_every_entry_and_every_memory_once() -> None:
+    """A change is cut into bounded slices; a memory is closed with the slice that holds its last entry."""
+    vectors = vectors_of(60, 6)
+    plain = factories.attributes(1)
+    changes: dict[int, list[VectorEntry]] = {row: [] for row in range(40)}
+    for number, vector in enumerate(vectors):
+        row = (3, 17, 18)[number % 3]
+        entry = VectorEntry(entry_id(row, View.CHUNK, number), View.CHUNK, vector, replace(plain, row=row))
+        changes[row].append(entry)
+
+    slices = list(slices_of(changes, dimension=DIMENSION, size=8))
+
+    written = [number for part in slices for number in part.ids]
+    assert written == [entry.entry_id for entries in changes.values() for entry in entries]
+    assert b"".join(part.vectors for part in slices) == np.concatenate([vectors[n::3] for n in range(3)]).tobytes()
+    assert all(len(part.ids) <= 8 and len(part.memories) <= 8 for part in slices)
+    closed = {row: kept for part in slices for row, kept in part.memories}
+    assert closed == {row: [entry.entry_id for entry in entries] for row, entries in changes.items()}
+
+
+@pytest.mark.parametrize("beside", ["nothing", "replace", "build"])
+def test_searches_go_on(
+    open_index: Callable[[], QdrantEdgeIndex], record_property: Callable[[str, object], None], beside: str
+) -> None:
+    """Searches answer beside a large change and beside the build of a graph; the speed is recorded, not judged."""
+    index = open_index()
+    vectors = vectors_of(3000, 7)
+    renew(index, 1, changes_of(vectors, first_row=0), hnsw=False)
+
+    def work() -> None:
+        if beside == "replace":
+            index.replace(changes_of(vectors, first_row=10_000))
+        elif beside == "build":
+            renew(index, 2, changes_of(vectors, first_row=0), hnsw=True)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    seconds: list[float] = []
+    while worker.is_alive() or len(seconds) < 100:
+        start = time.perf_counter()
+        assert len(ids(index, vectors[len(seconds) % 100])) == 10
+        seconds.append(time.perf_counter() - start)
+    worker.join()
+
+    milliseconds = [1000 * value for value in statistics.quantiles(seconds, n=20)]
+    record_property("p50_p95_milliseconds", (milliseconds[9], milliseconds[18]))
+    _log.info("beside %s: p50 %.2f ms, p95 %.2f ms of %d", beside, milliseconds[9], milliseconds[18], len(seconds))

@@ -1,0 +1,96 @@
+"""A server over the in-process backends, in a thread of its own; tests talk to it with the blocking client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.bootstrap import running
+from memsvc.engine.application import Application
+from memsvc.server.app import Server, build
+from memsvc.server.options import ServerOptions
+from memsvc.settings import BackendChoice, Settings
+from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+
+STARTING_SECONDS = 30
+
+
+@dataclass(slots=True)
+class Serving:
+    """A running server, and clients of it."""
+
+    application: Application
+    options: ServerOptions
+    addresses: tuple[str, ...] = ()
+    _ready: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _stop: asyncio.Event | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Serve in a thread; return when calls are answered."""
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(STARTING_SECONDS)
+
+    def stop(self) -> None:
+        """Stop gracefully and wait for it."""
+        assert self._loop
+        assert self._stop
+        assert self._thread
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        server: Server = build(self.application, self.options)
+        await server.start()
+        self.addresses = tuple(server.addresses)
+        self._ready.set()
+        await self._stop.wait()
+        await server.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The stubs of all services on one channel."""
+
+    channel: grpc.Channel
+    memories: memory_service_pb2_grpc.MemoryServiceStub
+    searches: search_service_pb2_grpc.SearchServiceStub
+    lifecycle: lifecycle_service_pb2_grpc.LifecycleServiceStub
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """Serve over TCP and a unix socket."""
+    directory: Path = tmp_path_factory.mktemp("server")
+    chosen = BackendChoice(backend="inproc")
+    settings = Settings(data_dir=directory / "data", metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
+    addresses = ("127.0.0.1:0", f"unix:{directory}/memsvc.sock")
+    options = ServerOptions(addresses=addresses, grace_seconds=1.0, health_seconds=0.05, version="1.2.3")
+    with running(settings) as application:
+        served = Serving(application, options)
+        served.start()
+        try:
+            yield served
+        finally:
+            served.stop()
+
+
+@pytest.fixture(scope="session")
+def clients(serving: Serving) -> Iterator[Clients]:
+    """Return stubs that talk to the server over TCP."""
+    with grpc.insecure_channel(serving.addresses[0]) as channel:
+        yield Clients(
+            channel,
+            memory_service_pb2_grpc.MemoryServiceStub(channel),
+            search_service_pb2_grpc.SearchServiceStub(channel),
+            lifecycle_service_pb2_grpc.LifecycleServiceStub(channel),
+        )

@@ -1,0 +1,211 @@
+"""Memories, drafts and patches on their way over the wire."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.domain.drafts import PATCHABLE, Draft
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.server.convert.drafts import draft_from_proto
+from memsvc.server.convert.json import struct_from_proto, struct_to_proto
+from memsvc.server.convert.memory import memory_to_proto
+from memsvc.server.convert.patches import patch_from_proto
+from memsvc.server.convert.times import micros_not_before, seconds_to_proto, time_from_proto, time_to_proto
+from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.testing.factories import NOW, memory
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+ID = "0190163d-8694-739b-aea5-966c26f8ad91"
+TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
+MOMENTS = st.datetimes(timezones=st.just(UTC))
+JSON: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+MEMORIES = st.builds(
+    replace,
+    st.just(memory(user_id="ada", project_id="p", agent_id="a", session_id="s")),
+    content=TEXTS,
+    key=TEXTS,
+    layer=st.sampled_from(Layer),
+    kind=st.sampled_from(Kind),
+    tier=st.sampled_from(Tier),
+    status=st.sampled_from(Status),
+    title=TEXTS,
+    tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
+    keywords=st.lists(st.builds(Keyword, TEXTS, st.floats(0.1, 1.0)), max_size=2).map(tuple),
+    file_refs=st.lists(st.builds(FileRef, TEXTS, TEXTS), max_size=2).map(tuple),
+    importance=st.integers(1, 5),
+    confidence=st.floats(0, 1),
+    create_time=MOMENTS,
+    access_time=st.none() | MOMENTS,
+    event_time=st.none() | MOMENTS,
+    expire_time=st.none() | MOMENTS,
+    work_in_progress=st.booleans(),
+    metadata=st.dictionaries(TEXTS, JSON, max_size=3),
+    revision=st.integers(1, 2**40),
+)
+HIDDEN = {"scope", "row", "previous_row"}
+
+
+def read_back(message: types.Memory) -> dict[str, object]:
+    """Return the fields of a message by the names of the domain, read by no code of ours but for times and JSON."""
+    values: dict[str, object] = {}
+    for field in fields(Memory):
+        if field.name in HIDDEN:
+            continue
+        value = getattr(message, field.name)
+        if field.name.endswith("_time"):
+            value = time_from_proto(value) if message.HasField(field.name) else None
+        values[field.name] = value
+    values["tags"], values["related_ids"] = tuple(message.tags), tuple(message.related_ids)
+    values["keywords"] = tuple(Keyword(word.term, word.weight) for word in message.keywords)
+    values["file_refs"] = tuple(FileRef(ref.category, ref.id) for ref in message.file_refs)
+    values["layer"] = types.MemoryLayer.Name(message.layer).removeprefix("MEMORY_LAYER_")
+    values["kind"] = types.MemoryKind.Name(message.kind).removeprefix("MEMORY_KIND_")
+    values["tier"] = types.MemoryTier.Name(message.tier).removeprefix("MEMORY_TIER_")
+    values["status"] = types.MemoryStatus.Name(message.status).removeprefix("MEMORY_STATUS_")
+    values["metadata"] = struct_from_proto(message.metadata)
+    return values
+
+
+@given(MEMORIES)
+def test_every_field_of_a_memory_arrives(stored: Memory) -> None:
+    """What a client reads from the bytes equals what is stored, but for what never leaves the process."""
+    message = types.Memory.FromString(memory_to_proto(stored).SerializeToString())
+
+    expected = {field.name: getattr(stored, field.name) for field in fields(Memory) if field.name not in HIDDEN}
+    assert expected == read_back(message)
+
+
+def test_a_memory_shows_its_scope_but_not_its_tenant() -> None:
+    """The tenant is the caller's own."""
+    message = memory_to_proto(memory(user_id="ada", project_id="p", tenant_id="acme"))
+
+    assert types.Scope(user_id="ada", project_id="p") == message.scope
+
+
+@given(MOMENTS)
+def test_times_keep_their_microseconds(moment: datetime) -> None:
+    """No time is rounded, before the epoch or after."""
+    assert moment == time_from_proto(time_to_proto(moment))
+
+
+@pytest.mark.parametrize(("nanos", "micros"), [(0, 0), (1, 1), (1000, 1), (1001, 2), (999_999_999, 1_000_000)])
+def test_bounds_finer_than_a_microsecond_are_rounded_up(nanos: int, micros: int) -> None:
+    """The first microsecond that is not before the bound is taken."""
+    assert micros == micros_not_before(Timestamp(nanos=nanos))
+
+
+def test_durations_are_given_to_the_nanosecond() -> None:
+    """A measured time becomes whole seconds and nanos."""
+    assert Duration(seconds=1, nanos=500_000_001) == seconds_to_proto(1.500000001)
+
+
+@given(st.dictionaries(TEXTS, JSON, max_size=4))
+def test_free_json_arrives_as_it_was(members: dict[str, Json]) -> None:
+    """Whole numbers stay whole, booleans stay booleans, null stays null."""
+    assert repr(members) == repr(struct_from_proto(struct_to_proto(members))) or members == struct_from_proto(
+        struct_to_proto(members)
+    )
+
+
+def test_a_draft_of_content_alone_leaves_everything_else_open() -> None:
+    """Default values mean that nothing was given."""
+    assert Draft(content="x") == draft_from_proto(types.Memory(content="x"), ())
+
+
+def test_a_draft_takes_over_what_is_given() -> None:
+    """Repeated values are kept once, keywords are lowered and ordered by weight, UUIDs are lowered."""
+    message = types.Memory(
+        content="x",
+        scope=types.Scope(session_id="s"),
+        layer=types.MEMORY_LAYER_CORE,
+        tags=["b", "a", "b"],
+        keywords=[
+            types.Keyword(term="Fox", weight=0.2),
+            types.Keyword(term="fox", weight=0.7),
+            types.Keyword(term="a"),
+        ],
+        related_ids=[ID.upper(), ID],
+        confidence=0.0,
+        ttl=Duration(seconds=60),
+    )
+
+    draft = draft_from_proto(message, ())
+
+    expected = Draft(
+        content="x",
+        session_id="s",
+        layer=Layer.CORE,
+        tags=("b", "a"),
+        keywords=(Keyword("a", 1.0), Keyword("fox", 0.7)),
+        related_ids=(ID,),
+        confidence=0.0,
+        ttl=timedelta(minutes=1),
+    )
+    assert expected == draft
+
+
+def test_a_given_vector_is_brought_to_unit_length() -> None:
+    """Only its direction counts, be it tiny or huge."""
+    for scale in (1e-30, 1.0, 1e30):
+        vector = vector_from_proto([3 * scale, 4 * scale])
+        assert vector is not None
+        assert np.allclose([0.6, 0.8], vector)
+
+
+def test_an_empty_vector_is_none() -> None:
+    """Then the service embeds."""
+    assert vector_from_proto([]) is None
+
+
+def patch(memory: types.Memory, *paths: str) -> dict[str, object]:
+    """Return what an update of these paths changes."""
+    request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=paths))
+    return dict(patch_from_proto(request, now=NOW).values)
+
+
+def test_a_masked_field_without_a_value_gets_its_default() -> None:
+    """Clearing is naming without giving."""
+    defaults = patch(types.Memory(id=ID), *sorted(PATCHABLE - {"content"}))
+
+    blank = Memory(id="", scope=memory().scope, content="", create_time=NOW, update_time=NOW, content_hash="")
+    expected = {name: getattr(blank, name) for name in PATCHABLE - {"content", "kind"}} | {"kind": None}
+    assert expected == defaults
+
+
+def test_without_a_mask_all_that_is_given_changes() -> None:
+    """Output-only fields and empty metadata are no part of it."""
+    given_ = types.Memory(id=ID, key="k", title="t", confidence=0.0, revision=3, access_count=4)
+    given_.metadata.SetInParent()
+
+    assert {"key": "k", "title": "t", "confidence": 0.0} == patch(given_)
+
+
+def test_a_key_without_an_id_names_the_memory_and_changes_nothing() -> None:
+    """It is then no new value."""
+    assert {"title": "t"} == patch(types.Memory(key="k", title="t"))
+
+
+def test_a_time_to_live_counts_from_now() -> None:
+    """In an update it becomes the expiry."""
+    assert {"expire_time": NOW + timedelta(seconds=60)} == patch(types.Memory(id=ID, ttl=Duration(seconds=60)), "ttl")
+
+
+def test_an_expiry_stays_when_the_time_to_live_is_cleared_beside_it() -> None:
+    """The value wins over the clearing."""
+    given_ = types.Memory(id=ID, expire_time=time_to_proto(NOW))
+
+    assert {"expire_time": NOW} == patch(given_, "ttl", "expire_time")

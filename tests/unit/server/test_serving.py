@@ -1,0 +1,328 @@
+"""The wire as a client sees it, over the in-process backends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2 as details
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_status import rpc_status
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2_grpc
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.unit.server.conftest import Clients, Serving
+
+SERVING, NOT_FOUND = health_pb2.HealthCheckResponse.SERVING, grpc.StatusCode.NOT_FOUND
+
+
+@pytest.fixture
+def scope() -> types.Scope:
+    """Return the scope of a user that is new."""
+    return types.Scope(user_id=uuid.uuid4().hex)
+
+
+def create(clients: Clients, scope: types.Scope, content: str, **fields: object) -> pb.CreateMemoryResponse:
+    """Store a memory."""
+    memory = types.Memory(content=content, **fields)  # type: ignore[arg-type] # any field
+    return clients.memories.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory))
+
+
+def reason_of(error: grpc.RpcError) -> str:
+    """Return the reason in a failure's ErrorInfo."""
+    status = rpc_status.from_call(error)
+    info = details.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    return info.reason
+
+
+def entry(content: str) -> pb.BatchMemory:
+    """Return a memory of a batch."""
+    return pb.BatchMemory(memory=types.Memory(content=content))
+
+
+def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients, scope: types.Scope) -> None:
+    """Each answer shows the memory as it is then, and a search sees every change at once."""
+    created = create(clients, scope, "Anna lives in Lisbon.", key="home")
+    memory_id = created.memory.id
+
+    def hits() -> list[str]:
+        request = search_pb.SearchRequest(scope=scope, query="Lisbon Porto", mode=search_pb.SEARCH_MODE_KEYWORD)
+        return [hit.memory.content for hit in clients.searches.Search(request).hits]
+
+    assert created.outcome == types.WRITE_OUTCOME_CREATED
+    assert hits() == ["Anna lives in Lisbon."]
+    by_key = clients.memories.GetMemory(pb.GetMemoryRequest(scope=scope, key="home"))
+    assert memory_id == by_key.memory.id
+    update = pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=memory_id, content="Anna lives in Porto."))
+    assert clients.memories.UpdateMemory(update).memory.revision == 2
+    assert hits() == ["Anna lives in Porto."]
+    deleted = clients.memories.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=memory_id))
+    assert types.MEMORY_STATUS_DELETED == deleted.memory.status
+    assert hits() == []
+    clients.memories.RestoreMemory(pb.RestoreMemoryRequest(scope=scope, id=memory_id))
+    assert hits() == ["Anna lives in Porto."]
+    gone = clients.memories.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=True))
+    assert not gone.HasField("memory")
+    assert hits() == []
+
+
+def test_a_failure_tells_code_reason_and_request_id(clients: Clients, scope: types.Scope) -> None:
+    """The id is the one that the client sent."""
+    with pytest.raises(grpc.RpcError) as caught:
+        clients.memories.GetMemory(
+            pb.GetMemoryRequest(scope=scope, id=str(uuid.uuid4())), metadata=(("x-request-id", "mine"),)
+        )
+
+    assert NOT_FOUND is caught.value.code()
+    assert reason_of(caught.value) == "ERROR_REASON_MEMORY_NOT_FOUND"
+    assert ("x-request-id", "mine") in [tuple(pair) for pair in caught.value.trailing_metadata()]
+
+
+def test_every_call_gets_a_request_id(clients: Clients, scope: types.Scope) -> None:
+    """One is made when the client sends none, or none that is fit."""
+    request = pb.ListMemoriesRequest(scope=scope)
+
+    for metadata in ((), (("x-request-id", "a b"),)):
+        _, call = clients.memories.ListMemories.with_call(request, metadata=metadata)
+        assert len(dict(call.trailing_metadata())["x-request-id"]) == 32
+
+
+def test_a_batch_tells_of_each_memory(clients: Clients, scope: types.Scope) -> None:
+    """Bad ones fail alone."""
+    request = pb.BatchCreateMemoriesRequest(scope=scope, memories=[entry("one"), entry(""), entry("two")])
+
+    response = clients.memories.BatchCreateMemories(request)
+
+    assert [0, 3, 0] == [result.status.code for result in response.results]
+    assert response.results[1].status.field_violations[0].field == "memory.content"
+    found = clients.memories.BatchGetMemories(
+        pb.BatchGetMemoriesRequest(scope=scope, ids=[response.results[2].memory.id, str(uuid.UUID(int=1))])
+    )
+    assert ["two"] == [memory.content for memory in found.memories]
+    assert [str(uuid.UUID(int=1))] == list(found.missing_ids)
+
+
+def test_a_list_is_walked_page_by_page(clients: Clients, scope: types.Scope) -> None:
+    """Each memory comes once; a token of another list is refused."""
+    for number in range(5):
+        create(clients, scope, f"memory {number}")
+    seen: list[str] = []
+    token = ""
+
+    while True:
+        request = pb.ListMemoriesRequest(scope=scope, order_by="create_time", page_size=2, page_token=token)
+        page = clients.memories.ListMemories(request)
+        seen.extend(memory.content for memory in page.memories)
+        token = page.next_page_token or token
+        if not page.next_page_token:
+            break
+
+    assert [f"memory {number}" for number in range(5)] == seen
+    with pytest.raises(grpc.RpcError) as caught:
+        clients.memories.ListMemories(pb.ListMemoriesRequest(scope=scope, page_token=token))
+    assert grpc.StatusCode.INVALID_ARGUMENT is caught.value.code()
+
+
+def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope: types.Scope) -> None:
+    """Also one that was only stored."""
+    stored = clients.memories.CreateMemory(
+        pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="A grey fox."), wait_for=types.WAIT_FOR_STORED)
+    )
+
+    response = clients.searches.Search(
+        search_pb.SearchRequest(scope=scope, query="fox", consistency_token=stored.consistency_token)
+    )
+
+    assert ["A grey fox."] == [hit.memory.content for hit in response.hits]
+
+
+def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clients, scope: types.Scope) -> None:
+    """A position that is never reached ends in DEADLINE_EXCEEDED."""
+    from memsvc.server.convert.tokens import consistency_token  # noqa: PLC0415 - a token of a far future
+
+    request = search_pb.SearchRequest(scope=scope, query="fox", consistency_token=consistency_token(10**9))
+
+    with pytest.raises(grpc.RpcError) as caught:
+        clients.searches.Search(request, timeout=0.2)
+
+    assert grpc.StatusCode.DEADLINE_EXCEEDED is caught.value.code()
+
+
+def test_searches_of_a_batch_fail_alone(clients: Clients, scope: types.Scope) -> None:
+    """The others are answered, in order."""
+    create(clients, scope, "A grey fox.")
+    good = search_pb.SearchRequest(scope=scope, query="fox")
+
+    response = clients.searches.BatchSearch(
+        search_pb.BatchSearchRequest(searches=[good, search_pb.SearchRequest(scope=scope), *[good] * 30])
+    )
+
+    assert [1, 0] == [len(result.response.hits) for result in response.results[:2]]
+    assert response.results[1].status.code == 3
+    assert all(result.response.hits for result in response.results[2:])
+
+
+def import_messages(
+    scope: types.Scope, request_id: str, *batches: pb.ImportBatch
+) -> Iterator[pb.ImportMemoriesRequest]:
+    """Yield a header and batches."""
+    yield pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=scope, request_id=request_id, wait_for=2))  # type: ignore[arg-type] # INDEXED
+    for batch in batches:
+        yield pb.ImportMemoriesRequest(batch=batch)
+
+
+def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: types.Scope) -> None:
+    """The first response comes before any batch; the last one says that it is done, and searches see everything."""
+    batches = [
+        pb.ImportBatch(memories=[entry("one"), entry("")]),
+        pb.ImportBatch(first_index=2, memories=[entry("two"), entry("one")]),
+    ]
+
+    responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
+
+    last = responses[-1]
+    assert (0, 0, False) == (responses[0].next_index, responses[0].received, responses[0].done)
+    assert (4, 2, 1, 1, 4, True) == (
+        last.received,
+        last.created,
+        last.duplicates,
+        last.failed,
+        last.next_index,
+        last.done,
+    )
+    failures = [failure for response in responses for failure in response.failures]
+    assert [(1, 3)] == [(failure.index, failure.status.code) for failure in failures]
+    found = clients.searches.Search(search_pb.SearchRequest(scope=scope, query="two"))
+    assert found.hits[0].memory.content == "two"
+
+
+def test_an_import_goes_on_where_it_broke_off(clients: Clients, scope: types.Scope) -> None:
+    """Memories that are durable are passed over; the counts are those of the new stream."""
+    first = pb.ImportBatch(memories=[entry("one"), entry("two")])
+    both = pb.ImportBatch(memories=[entry("one"), entry("two"), entry("three")])
+    list(clients.memories.ImportMemories(import_messages(scope, "again", first)))
+
+    responses = list(clients.memories.ImportMemories(import_messages(scope, "again", both)))
+
+    assert responses[0].next_index == 2
+    assert (1, 1, 3) == (responses[-1].received, responses[-1].created, responses[-1].next_index)
+
+
+def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: types.Scope) -> None:
+    """A great many failures do not fill anything up for good."""
+    batches = [pb.ImportBatch(first_index=1000 * number, memories=[entry("")] * 1000) for number in range(12)]
+
+    responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
+
+    indexes = [failure.index for response in responses for failure in response.failures]
+    assert list(range(12_000)) == indexes
+    assert max(len(response.failures) for response in responses) <= 1000
+    assert [response.done for response in responses].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "field"),
+    [
+        ([], "header"),
+        ([pb.ImportMemoriesRequest(batch=pb.ImportBatch())], "header"),
+        ([pb.ImportMemoriesRequest(header=pb.ImportHeader())], "header.scope.user_id"),
+        (
+            [
+                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
+                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
+            ],
+            "batch",
+        ),
+        (
+            [
+                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
+                pb.ImportMemoriesRequest(batch=pb.ImportBatch(first_index=1)),
+            ],
+            "batch.first_index",
+        ),
+    ],
+)
+def test_messages_of_an_import_come_in_order(
+    clients: Clients, messages: list[pb.ImportMemoriesRequest], field: str
+) -> None:
+    """Other orders end the stream."""
+    with pytest.raises(grpc.RpcError) as caught:
+        list(clients.memories.ImportMemories(iter(messages)))
+
+    bad = details.BadRequest()
+    assert rpc_status.from_call(caught.value).details[1].Unpack(bad)
+    assert [field] == [violation.field for violation in bad.field_violations]
+
+
+def test_the_service_tells_of_itself(clients: Clients, scope: types.Scope) -> None:
+    """Counts, health and speed."""
+    create(clients, scope, "A grey fox.")
+
+    stats = clients.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope))
+    diagnosis = clients.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True))
+    performance = clients.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(operation="CreateMemory"))
+
+    assert (1, {"FACT": 1}) == (stats.total_count, dict(stats.count_by_kind))
+    assert diagnosis.healthy
+    assert (4, "1.2.3") == (len(diagnosis.backends), diagnosis.version)
+    edge = next(operation for operation in performance.operations if operation.layer == "edge")
+    assert edge.count >= 1
+    assert edge.max.nanos > 0
+
+
+def test_a_reindex_tells_its_progress_to_the_end(clients: Clients) -> None:
+    """The last message says so, and is about no index."""
+    steps = list(clients.lifecycle.Reindex(lifecycle_pb.ReindexRequest()))
+
+    assert (lifecycle_pb.REINDEX_PHASE_DONE, lifecycle_pb.INDEX_KIND_UNSPECIFIED) == (steps[-1].phase, steps[-1].index)
+
+
+def test_health_is_told_for_every_service_and_probe(clients: Clients) -> None:
+    """All of them serve, and an unknown name is NOT_FOUND."""
+    stub = health_pb2_grpc.HealthStub(clients.channel)
+    names = ["", "liveness", "readiness"] + [f"memsvc.v1.{name}Service" for name in ("Memory", "Search", "Lifecycle")]
+
+    assert [SERVING] * 6 == [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Check(health_pb2.HealthCheckRequest(service="other"))
+    assert NOT_FOUND is caught.value.code()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_is_served_under_both_names(clients: Clients, version: str) -> None:
+    """It lists our services."""
+    ask = clients.channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+        response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+    )
+
+    (answer,) = ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+
+    names = {service.name for service in answer.list_services_response.service}
+    assert {"memsvc.v1.MemoryService", "memsvc.v1.SearchService", "grpc.health.v1.Health"} <= names
+
+
+def test_an_unknown_method_is_unimplemented(clients: Clients) -> None:
+    """The layers leave it to gRPC."""
+    ask = clients.channel.unary_unary("/memsvc.v1.MemoryService/Other")
+
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(b"")
+
+    assert grpc.StatusCode.UNIMPLEMENTED is caught.value.code()
+
+
+def test_the_unix_socket_answers_too(serving: Serving, scope: types.Scope) -> None:
+    """Every address serves the same."""
+    with grpc.insecure_channel(serving.addresses[1]) as channel:
+        stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
+
+        assert not stub.ListMemories(pb.ListMemoriesRequest(scope=scope)).memories
