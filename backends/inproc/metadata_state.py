@@ -12,7 +12,10 @@ from memsvc.domain.filters import Field, Filter
 from memsvc.domain.indexing import Change, Chunk, Document
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.ports.metadata import Record, RequestRecord
+from memsvc.ports.metadata import ContentName, Record, RequestRecord
+
+Name = tuple[str, str, str] | tuple[str, ContentName]
+"""What only one memory may have: owner, project and key, or owner and content."""
 
 
 @dataclass(slots=True)
@@ -21,6 +24,7 @@ class State:
 
     records: dict[int, Record] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
+    names: dict[Name, int] = field(default_factory=dict)
     revisions: dict[tuple[int, int], Memory] = field(default_factory=dict)
     outbox: dict[int, Change] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)
@@ -35,6 +39,7 @@ class State:
             self,
             records=dict(self.records),
             rows=dict(self.rows),
+            names=dict(self.names),
             revisions=dict(self.revisions),
             outbox=dict(self.outbox),
             pending=set(self.pending),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from backends.inproc.metadata_state import State, is_live, is_within
+from backends.inproc.metadata_state import Name, State, is_live, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
@@ -43,17 +43,13 @@ class InprocTransaction:
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
         """Return the bearers of keys."""
-        wanted = set(names)
-        bearers = (record.memory for record in self.state.live() if record.memory.key)
-        found = {(memory.scope.project_id, memory.key): memory for memory in bearers if memory.scope.owner == owner}
-        return {name: memory for name, memory in found.items() if name in wanted}
+        found = {(project, key): self.state.names.get((owner, project, key)) for project, key in names}
+        return {name: self.state.records[row].memory for name, row in found.items() if row is not None}
 
     def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
         """Return the unique holders of contents."""
-        wanted = set(names)
-        unique = (record.memory for record in self.state.live() if record.is_unique)
-        found = {_content_name(memory): memory for memory in unique if memory.scope.owner == owner}
-        return {name: memory for name, memory in found.items() if name in wanted}
+        found = {name: self.state.names.get((owner, name)) for name in names}
+        return {name: self.state.records[row].memory for name, row in found.items() if row is not None}
 
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
@@ -95,6 +91,8 @@ class InprocTransaction:
         stored = self.state.records.pop(memory.row, None)
         if stored is None:
             return
+        for name in _names(stored):
+            del self.state.names[name]
         del self.state.rows[stored.memory.id]
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
         self._log(stored.memory, ChangeAction.PURGED)
@@ -141,10 +139,15 @@ class InprocTransaction:
         return memory
 
     def _put(self, record: Record, action: ChangeAction) -> None:
-        others = (other for row, other in self.state.records.items() if row != record.memory.row)
-        if not _names(record).isdisjoint(name for other in others for name in _names(other)):
+        row = record.memory.row
+        stored = self.state.records.get(row)
+        for name in _names(stored) if stored is not None else ():
+            del self.state.names[name]
+        names = _names(record)
+        if not self.state.names.keys().isdisjoint(names):
             self._race()
-        self.state.records[record.memory.row] = record
+        self.state.names.update(dict.fromkeys(names, row))
+        self.state.records[row] = record
         self._log(record.memory, action)
 
     def _race(self) -> None:
@@ -174,16 +177,11 @@ def _next_record(stored: Record, before: Memory, after: Record) -> Record:
     return record
 
 
-def _content_name(memory: Memory) -> ContentName:
-    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
-
-
-def _names(record: Record) -> set[tuple[str, str] | tuple[str, str, str] | tuple[str, ContentName]]:
-    """Return what no other record may have."""
-    memory, owner = record.memory, record.memory.scope.owner
-    names: set[tuple[str, str] | tuple[str, str, str] | tuple[str, ContentName]] = set()
+def _names(record: Record) -> list[Name]:
+    memory, scope = record.memory, record.memory.scope
+    names: list[Name] = []
     if is_live(memory) and memory.key:
-        names.add((owner, memory.scope.project_id, memory.key))
+        names.append((scope.owner, scope.project_id, memory.key))
     if is_live(memory) and record.is_unique:
-        names.add((owner, _content_name(memory)))
+        names.append((scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash)))
     return names

@@ -88,7 +88,6 @@ def _line(error: Exception, address: str) -> str:
     from pydantic import ValidationError  # noqa: PLC0415
 
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
-    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415
 
     if isinstance(error, MemsvcCallError):
         return call_line(error, address)
@@ -97,6 +96,4 @@ def _line(error: Exception, address: str) -> str:
             f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
         )
         return f"The settings are wrong: {wrong}. They come from memsvc.toml and the variables MEMSVC_…."
-    if isinstance(error, DataDirectoryLockedError):
-        return f"{error} Talk to that process, stop it, or choose another --data-dir."
     return str(error)

@@ -24,7 +24,9 @@ ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
 
 Call: TypeAlias = "grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
-Method: TypeAlias = "grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
+Method: TypeAlias = (
+    "grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
+)
 Drafts = Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory]
 
 
@@ -76,6 +78,7 @@ class Upload:
             await call.done_writing()
             while not self._latest.done:
                 yield await self._answer(call)
+            await call.read()
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
         except asyncio.InvalidStateError as error:

@@ -177,7 +177,7 @@ class StoreTransactionsContract(StoreSeams):
         ids=str,
     )
     def test_content_is_unique_within_owner_project_and_kind(
-        self, store: MetadataStore, fields: dict[str, object], is_unique: bool
+        self, store: MetadataStore, fields: dict[str, object], *, is_unique: bool
     ) -> None:
         """The same content elsewhere, of another kind, deleted or not kept as unique is no conflict."""
         insert(store, factories.memory("same"))
@@ -218,7 +218,7 @@ class StoreTransactionsContract(StoreSeams):
             revise(store, gone, ChangeAction.RESTORED, status=Status.ACTIVE)
 
     def test_keys_and_contents_are_found(self, store: MetadataStore) -> None:
-        """Bearers are found by project and key, holders by project, kind and hash, many at a time; the rest is left out."""
+        """Bearers are found by project and key, holders by project, kind and hash; the rest is left out."""
         here, there = insert(
             store, factories.memory("here", key="k"), factories.memory("there", key="k", project_id="web")
         )

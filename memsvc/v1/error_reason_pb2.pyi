@@ -46,7 +46,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 5
     """ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when a request_id that the user sent within the
-    last 24 hours comes again with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
+    last 24 hours comes again, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
     request_id.
     """
     ERROR_REASON_DIMENSION_MISMATCH: _ErrorReason.ValueType  # 6
@@ -127,7 +127,7 @@ Read the memory again, decide anew, and retry with the new revision.
 """
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 5
 """ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when a request_id that the user sent within the
-last 24 hours comes again with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
+last 24 hours comes again, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
 request_id.
 """
 ERROR_REASON_DIMENSION_MISMATCH: ErrorReason.ValueType  # 6

@@ -468,7 +468,7 @@ Global___ImportMemoriesResponse: _TypeAlias = ImportMemoriesResponse  # noqa: Y0
 class GetMemoryRequest(_message.Message):
     """GetMemoryRequest asks for one memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -480,7 +480,7 @@ class GetMemoryRequest(_message.Message):
     """id is the memory's UUID. Visible are those of the scope's project and the global ones."""
     key: _builtins.str
     """key is the memory's key: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories. A DELETED memory is not found by its key.
+    the global memories.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -574,7 +574,7 @@ class BatchGetMemoriesResponse(_message.Message):
 
     @_builtins.property
     def missing_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """missing_ids are the ids that are not visible from the scope, in the order of the request's ids."""
+        """missing_ids are the ids of memories that are DELETED or not visible from the scope, in the order of the request's ids."""
 
     def __init__(
         self,
@@ -672,8 +672,8 @@ Global___ListMemoriesResponse: _TypeAlias = ListMemoriesResponse  # noqa: Y015
 class UpdateMemoryRequest(_message.Message):
     """UpdateMemoryRequest asks to change fields of a memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when the new key is
-    another memory's; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when the new key
+    or content is another memory's; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -781,7 +781,7 @@ class DeleteMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Softly deleting a DELETED memory changes nothing and is no error."""
+    """id is the memory's UUID. Required. A DELETED memory is not found again, unless `hard` removes it."""
     hard: _builtins.bool
     """hard removes the memory with its revisions and index entries for good. False: it becomes DELETED and can be
     restored.
@@ -849,7 +849,7 @@ class RestoreMemoryRequest(_message.Message):
     """RestoreMemoryRequest asks to make a memory ACTIVE again.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a hard deletion; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS
-    (MEMORY_EXISTS) when its key is another memory's by now; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    (MEMORY_EXISTS) when its key or content is another memory's by now; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -860,9 +860,7 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE memory that has not expired changes nothing and is no error.
-    An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
-    """
+    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED or CONFLICTED memory changes nothing and is no error. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now."""
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str

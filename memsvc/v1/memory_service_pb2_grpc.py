@@ -169,7 +169,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RestoreMemory(self, request, context):
-        """RestoreMemory makes a deleted, archived or otherwise set-aside memory ACTIVE again.
+        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

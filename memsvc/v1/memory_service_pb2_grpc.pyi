@@ -74,7 +74,7 @@ class MemoryServiceStub:
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
-    """RestoreMemory makes a deleted, archived or otherwise set-aside memory ACTIVE again."""
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -122,7 +122,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
-    """RestoreMemory makes a deleted, archived or otherwise set-aside memory ACTIVE again."""
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -221,6 +221,6 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.RestoreMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
-        """RestoreMemory makes a deleted, archived or otherwise set-aside memory ACTIVE again."""
+        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -579,8 +579,8 @@ class Memory(_message.Message):
     microsecond.
 
     Duplicates: a memory of kind MESSAGE is never one. Any other is a duplicate when an ACTIVE, unexpired memory of the
-    same user, project and kind has equal content; OnDuplicate says what happens then. Updates are never refused for
-    equal content.
+    same user, project and kind has equal content; OnDuplicate says what happens then. An update to content that
+    another memory holds fails with ALREADY_EXISTS, but a write under a key that is there always takes the new content.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -27,6 +27,9 @@ from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, None})
 
+_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED})
+"""What a restore makes ACTIVE again; the others are settled by resolving what they lost against."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Target:
@@ -168,7 +171,7 @@ class Revise:
 
     def _restore(self, transaction: Transaction, target: _Target) -> Placed:
         before = target.find(transaction)
-        if before.status is not Status.DELETED:
+        if before.status not in _RESTORABLE:
             return Placed(before, Outcome.DUPLICATE)
         now = self._now()
         after = replace(

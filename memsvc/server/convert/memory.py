@@ -53,11 +53,13 @@ def _add_what_is_rare(message: types.Memory, memory: Memory) -> None:
     if memory.file_refs:
         for ref in memory.file_refs:
             message.file_refs.add(category=ref.category, id=ref.id)
-    if memory.access_time is not None:
-        message.access_time.CopyFrom(time_to_proto(memory.access_time))
-    if memory.event_time is not None:
-        message.event_time.CopyFrom(time_to_proto(memory.event_time))
-    if memory.expire_time is not None:
-        message.expire_time.CopyFrom(time_to_proto(memory.expire_time))
+    times = (
+        (message.access_time, memory.access_time),
+        (message.event_time, memory.event_time),
+        (message.expire_time, memory.expire_time),
+    )
+    for target, moment in times:
+        if moment is not None:
+            target.CopyFrom(time_to_proto(moment))
     if memory.metadata:
         message.metadata.CopyFrom(struct_to_proto(memory.metadata))

@@ -60,7 +60,7 @@ with EDGE.open(QdrantEdgeSettings(), BackendContext(Path(sys.argv[1]), None)) as
     else:
         made = index.begin(VectorManifest(2, "m", 64, 1, hnsw=True))
         say("builder", made.builder_pid)
-        made.replace(dict(entries(range(1, 15001), 64)))
+        made.replace(dict(entries(range(1, 6001), 64)))
         say("sealing")
         made.seal()
         say("sealed")

@@ -191,12 +191,12 @@ def test_without_a_mask_all_that_is_given_changes() -> None:
     given_ = types.Memory(id=ID, key="k", title="t", confidence=0.0, revision=3, access_count=4)
     given_.metadata.SetInParent()
 
-    assert {"key": "k", "title": "t", "confidence": 0.0} == patch(given_)
+    assert patch(given_) == {"key": "k", "title": "t", "confidence": 0.0}
 
 
 def test_a_key_without_an_id_names_the_memory_and_changes_nothing() -> None:
     """It is then no new value."""
-    assert {"title": "t"} == patch(types.Memory(key="k", title="t"))
+    assert patch(types.Memory(key="k", title="t")) == {"title": "t"}
 
 
 def test_a_time_to_live_counts_from_now() -> None:
@@ -208,4 +208,4 @@ def test_an_expiry_stays_when_the_time_to_live_is_cleared_beside_it() -> None:
     """The value wins over the clearing."""
     given_ = types.Memory(id=ID, expire_time=time_to_proto(NOW))
 
-    assert {"expire_time": NOW} == patch(given_, "ttl", "expire_time")
+    assert patch(given_, "ttl", "expire_time") == {"expire_time": NOW}

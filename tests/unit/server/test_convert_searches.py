@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.memory import FileRef
 from memsvc.domain.query import (
     Degraded,
     Explanation,
@@ -23,7 +24,6 @@ from memsvc.domain.query import (
     SearchReply,
     Weighting,
 )
-from memsvc.domain.memory import FileRef
 from memsvc.server.convert import tokens
 from memsvc.server.convert.orders import order_from_proto
 from memsvc.server.convert.queries import SearchDefaults, fusion_from_proto, query_from_proto
@@ -67,7 +67,7 @@ def test_keywords_are_lowered_and_kept_once() -> None:
     """Case and repetition do not matter."""
     query = query_from_proto(pb.SearchRequest(scope=SCOPE, keywords=["B", "a", "b"]), DEFAULTS)
 
-    assert ("b", "a") == query.keywords
+    assert query.keywords == ("b", "a")
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_a_hit_arrives_whole() -> None:
 
     message = reply_of(pb.SearchRequest(scope=SCOPE, query="q", include_files=True), SearchReply((found,))).hits[0]
 
-    assert [(0, 1), (2, 3)] == [(span.start, span.end) for span in message.spans]
+    assert [(span.start, span.end) for span in message.spans] == [(0, 1), (2, 3)]
     assert message.heading_path == "A > B"
     assert [types.FileRef(category="temp", id="1")] == list(message.file_refs)
-    assert [pb.RETRIEVER_DENSE, pb.RETRIEVER_BM25] == [score.retriever for score in message.explanation.retrievers]
-    assert [("date", 0.1)] == [(boost.name, boost.value) for boost in message.explanation.boosts]
+    assert [score.retriever for score in message.explanation.retrievers] == [pb.RETRIEVER_DENSE, pb.RETRIEVER_BM25]
+    assert [(boost.name, boost.value) for boost in message.explanation.boosts] == [("date", 0.1)]
 
 
 def test_files_and_timings_are_told_only_when_asked_for() -> None:
@@ -158,7 +158,7 @@ def test_a_degraded_retriever_is_named() -> None:
 
     response = reply_of(pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((), (lost,)))
 
-    assert pb.RETRIEVER_DENSE == response.degraded[0].retriever
+    assert response.degraded[0].retriever == pb.RETRIEVER_DENSE
     assert response.degraded[0].reason == "UNAVAILABLE"
 
 

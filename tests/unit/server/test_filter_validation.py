@@ -129,7 +129,7 @@ def test_a_bad_filter_is_told_by_its_path(chosen: types.Filter, path: str) -> No
 )
 def test_a_good_filter_passes(chosen: types.Filter) -> None:
     """What the API allows is not complained of."""
-    assert [] == paths_of(chosen)
+    assert paths_of(chosen) == []
 
 
 def test_values_are_counted_over_the_whole_expression() -> None:
@@ -138,7 +138,7 @@ def test_values_are_counted_over_the_whole_expression() -> None:
 
     paths = paths_of(types.Filter(where=types.FilterExpression(any_of=types.FilterGroup(expressions=[half, half]))))
 
-    assert ["filter.where.any_of.expressions[1].condition.values"] == paths
+    assert paths == ["filter.where.any_of.expressions[1].condition.values"]
 
 
 def search(**fields: object) -> search_pb.SearchRequest:
@@ -227,7 +227,7 @@ def test_an_order_follows_its_grammar(order_by: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         reads.check_list(pb.ListMemoriesRequest(scope=SCOPE, order_by=order_by, page_size=1_001))
 
-    assert ["order_by", "page_size"] == [violation.field for violation in caught.value.violations]
+    assert [violation.field for violation in caught.value.violations] == ["order_by", "page_size"]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_several_memories_are_asked_for_by_1_to_1000_uuids() -> None:
             reads.check_batch_get(pb.BatchGetMemoriesRequest(scope=SCOPE, ids=ids))
         paths.append([violation.field for violation in caught.value.violations])
 
-    assert [["ids"], ["ids"], ["ids[1]"]] == paths
+    assert paths == [["ids"], ["ids"], ["ids[1]"]]
 
 
 def test_a_reindex_names_known_indexes() -> None:
@@ -265,4 +265,4 @@ def test_a_reindex_names_known_indexes() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         reads.check_reindex(request)
 
-    assert ["indexes[0]", "mode"] == [violation.field for violation in caught.value.violations]
+    assert [violation.field for violation in caught.value.violations] == ["indexes[0]", "mode"]

@@ -64,7 +64,7 @@ def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients,
     assert clients.memories.UpdateMemory(update).memory.revision == 2
     assert hits() == ["Anna lives in Porto."]
     deleted = clients.memories.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=memory_id))
-    assert types.MEMORY_STATUS_DELETED == deleted.memory.status
+    assert deleted.memory.status == types.MEMORY_STATUS_DELETED
     assert hits() == []
     clients.memories.RestoreMemory(pb.RestoreMemoryRequest(scope=scope, id=memory_id))
     assert hits() == ["Anna lives in Porto."]
@@ -100,12 +100,12 @@ def test_a_batch_tells_of_each_memory(clients: Clients, scope: types.Scope) -> N
 
     response = clients.memories.BatchCreateMemories(request)
 
-    assert [0, 3, 0] == [result.status.code for result in response.results]
+    assert [result.status.code for result in response.results] == [0, 3, 0]
     assert response.results[1].status.field_violations[0].field == "memory.content"
     found = clients.memories.BatchGetMemories(
         pb.BatchGetMemoriesRequest(scope=scope, ids=[response.results[2].memory.id, str(uuid.UUID(int=1))])
     )
-    assert ["two"] == [memory.content for memory in found.memories]
+    assert [memory.content for memory in found.memories] == ["two"]
     assert [str(uuid.UUID(int=1))] == list(found.missing_ids)
 
 
@@ -140,7 +140,7 @@ def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope
         search_pb.SearchRequest(scope=scope, query="fox", consistency_token=stored.consistency_token)
     )
 
-    assert ["A grey fox."] == [hit.memory.content for hit in response.hits]
+    assert [hit.memory.content for hit in response.hits] == ["A grey fox."]
 
 
 def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clients, scope: types.Scope) -> None:
@@ -164,7 +164,7 @@ def test_searches_of_a_batch_fail_alone(clients: Clients, scope: types.Scope) ->
         search_pb.BatchSearchRequest(searches=[good, search_pb.SearchRequest(scope=scope), *[good] * 30])
     )
 
-    assert [1, 0] == [len(result.response.hits) for result in response.results[:2]]
+    assert [len(result.response.hits) for result in response.results[:2]] == [1, 0]
     assert response.results[1].status.code == 3
     assert all(result.response.hits for result in response.results[2:])
 
@@ -188,17 +188,17 @@ def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: 
     responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
 
     last = responses[-1]
-    assert (0, 0, False) == (responses[0].next_index, responses[0].received, responses[0].done)
-    assert (4, 2, 1, 1, 4, True) == (
+    assert (responses[0].next_index, responses[0].received, responses[0].done) == (0, 0, False)
+    assert (
         last.received,
         last.created,
         last.duplicates,
         last.failed,
         last.next_index,
         last.done,
-    )
+    ) == (4, 2, 1, 1, 4, True)
     failures = [failure for response in responses for failure in response.failures]
-    assert [(1, 3)] == [(failure.index, failure.status.code) for failure in failures]
+    assert [(failure.index, failure.status.code) for failure in failures] == [(1, 3)]
     found = clients.searches.Search(search_pb.SearchRequest(scope=scope, query="two"))
     assert found.hits[0].memory.content == "two"
 
@@ -212,7 +212,7 @@ def test_an_import_goes_on_where_it_broke_off(clients: Clients, scope: types.Sco
     responses = list(clients.memories.ImportMemories(import_messages(scope, "again", both)))
 
     assert responses[0].next_index == 2
-    assert (1, 1, 3) == (responses[-1].received, responses[-1].created, responses[-1].next_index)
+    assert (responses[-1].received, responses[-1].created, responses[-1].next_index) == (1, 1, 3)
 
 
 def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: types.Scope) -> None:
@@ -269,9 +269,9 @@ def test_the_service_tells_of_itself(clients: Clients, scope: types.Scope) -> No
     diagnosis = clients.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True))
     performance = clients.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(operation="CreateMemory"))
 
-    assert (1, {"FACT": 1}) == (stats.total_count, dict(stats.count_by_kind))
+    assert (stats.total_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
     assert diagnosis.healthy
-    assert (4, "1.2.3") == (len(diagnosis.backends), diagnosis.version)
+    assert (len(diagnosis.backends), diagnosis.version) == (4, "1.2.3")
     edge = next(operation for operation in performance.operations if operation.layer == "edge")
     assert edge.count >= 1
     assert edge.max.nanos > 0
@@ -281,7 +281,7 @@ def test_a_reindex_tells_its_progress_to_the_end(clients: Clients) -> None:
     """The last message says so, and is about no index."""
     steps = list(clients.lifecycle.Reindex(lifecycle_pb.ReindexRequest()))
 
-    assert (lifecycle_pb.REINDEX_PHASE_DONE, lifecycle_pb.INDEX_KIND_UNSPECIFIED) == (steps[-1].phase, steps[-1].index)
+    assert (steps[-1].phase, steps[-1].index) == (lifecycle_pb.REINDEX_PHASE_DONE, lifecycle_pb.INDEX_KIND_UNSPECIFIED)
 
 
 def test_health_is_told_for_every_service_and_probe(clients: Clients) -> None:
@@ -289,7 +289,7 @@ def test_health_is_told_for_every_service_and_probe(clients: Clients) -> None:
     stub = health_pb2_grpc.HealthStub(clients.channel)
     names = ["", "liveness", "readiness"] + [f"memsvc.v1.{name}Service" for name in ("Memory", "Search", "Lifecycle")]
 
-    assert [SERVING] * 6 == [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
+    assert [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names] == [SERVING] * 6
     with pytest.raises(grpc.RpcError) as caught:
         stub.Check(health_pb2.HealthCheckRequest(service="other"))
     assert NOT_FOUND is caught.value.code()

@@ -82,8 +82,8 @@ def test_a_fault_of_ours_tells_nothing_but_an_id(error: Exception) -> None:
     """Its text is for the log alone."""
     failure = status.failure_from_error(error, request_id="r-1")
 
-    assert (grpc.StatusCode.INTERNAL, "internal error") == (failure.code, failure.message)
-    assert {"request_id": "r-1"} == dict(info_of(error).metadata)
+    assert (failure.code, failure.message) == (grpc.StatusCode.INTERNAL, "internal error")
+    assert dict(info_of(error).metadata) == {"request_id": "r-1"}
     assert b"secret" not in failure.details
 
 
@@ -132,7 +132,7 @@ def test_a_rejected_item_gets_code_reason_and_violations() -> None:
 
     item = status.item_status_from_rejected(rejected)
 
-    assert (3, "ERROR_REASON_INVALID_REQUEST") == (item.code, item.reason)
+    assert (item.code, item.reason) == (3, "ERROR_REASON_INVALID_REQUEST")
     assert item.field_violations[0].field == "memory.tags[0]"
 
 
@@ -140,4 +140,4 @@ def test_an_item_that_failed_unexpectedly_tells_nothing() -> None:
     """Its text is for the log alone."""
     item = status.item_status_from_error(ValueError("secret"))
 
-    assert (13, "internal error", "ERROR_REASON_INTERNAL") == (item.code, item.message, item.reason)
+    assert (item.code, item.message, item.reason) == (13, "internal error", "ERROR_REASON_INTERNAL")

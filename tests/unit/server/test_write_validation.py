@@ -124,7 +124,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
     paths = violations(lambda: writes.check_create(create(memory, scope=types.Scope()), dimension=DIMENSION))
 
-    assert ["scope.user_id", "memory.content", "memory.tags[0]", "memory.importance"] == paths
+    assert paths == ["scope.user_id", "memory.content", "memory.tags[0]", "memory.importance"]
 
 
 def test_limits_themselves_are_allowed() -> None:
@@ -155,14 +155,14 @@ def test_a_vector_of_another_length_is_a_dimension_mismatch() -> None:
     with pytest.raises(DimensionMismatchError) as caught:
         writes.check_create(create(vector=[1.0]), dimension=DIMENSION)
 
-    assert {"expected": "3", "actual": "1"} == caught.value.metadata
+    assert caught.value.metadata == {"expected": "3", "actual": "1"}
 
 
 def test_other_violations_come_before_a_dimension_mismatch() -> None:
     """A request that breaks rules is told so first."""
     request = create(types.Memory(), vector=[1.0])
 
-    assert ["memory.content"] == violations(lambda: writes.check_create(request, dimension=DIMENSION))
+    assert violations(lambda: writes.check_create(request, dimension=DIMENSION)) == ["memory.content"]
 
 
 def test_a_tiny_vector_is_allowed() -> None:
@@ -175,7 +175,7 @@ def test_a_batch_holds_1_to_1000_memories(count: int) -> None:
     """An empty batch and one that is too large are refused as a whole."""
     request = pb.BatchCreateMemoriesRequest(scope=SCOPE, memories=[pb.BatchMemory()] * count)
 
-    assert ["memories"] == violations(lambda: writes.check_batch_create(request))
+    assert violations(lambda: writes.check_batch_create(request)) == ["memories"]
 
 
 def test_a_bad_memory_of_a_batch_is_rejected_alone() -> None:
@@ -185,7 +185,7 @@ def test_a_bad_memory_of_a_batch_is_rejected_alone() -> None:
     rejected = writes.draft_or_rejected(entry, SCOPE, dimension=DIMENSION)
 
     assert isinstance(rejected, Rejected)
-    assert ["memory.tags[0]"] == [violation.field for violation in rejected.violations]
+    assert [violation.field for violation in rejected.violations] == ["memory.tags[0]"]
     assert rejected.reason == "INVALID_REQUEST"
 
 
@@ -214,14 +214,14 @@ def test_a_batch_of_an_import_leaves_no_gap(first_index: int) -> None:
     """Memories that were never sent must not be passed over."""
     batch = pb.ImportBatch(first_index=first_index)
 
-    assert ["batch.first_index"] == violations(lambda: writes.check_import_batch(batch, next_index=10))
+    assert violations(lambda: writes.check_import_batch(batch, next_index=10)) == ["batch.first_index"]
 
 
 def test_the_header_of_an_import_is_checked() -> None:
     """Paths begin with the header."""
     header = pb.ImportHeader(request_id="r" * 129)
 
-    assert ["header.scope.user_id", "header.request_id"] == violations(lambda: writes.check_import_header(header))
+    assert violations(lambda: writes.check_import_header(header)) == ["header.scope.user_id", "header.request_id"]
 
 
 def update(memory: types.Memory, *paths: str, **fields: object) -> pb.UpdateMemoryRequest:
@@ -262,4 +262,4 @@ def test_a_deletion_needs_a_uuid() -> None:
     """Any other text cannot be an id of the service."""
     request = pb.DeleteMemoryRequest(scope=SCOPE, id=ID[:-1], expected_revision=-1)
 
-    assert ["id", "expected_revision"] == violations(lambda: writes.check_one(request))
+    assert violations(lambda: writes.check_one(request)) == ["id", "expected_revision"]

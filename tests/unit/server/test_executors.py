@@ -1,0 +1,110 @@
+"""Named executors: admission, context, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import pytest
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
+from memsvc.server import calls
+from memsvc.server.executors import NamedExecutor
+
+WHO: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@pytest.fixture
+def executor() -> Iterator[NamedExecutor]:
+    """Return an executor of one thread in which two more calls may wait."""
+    made = NamedExecutor("search", threads=1, queue_factor=2)
+    yield made
+    made.close()
+
+
+def test_a_call_returns_what_it_returns(executor: NamedExecutor) -> None:
+    """Arguments go in by place and by name."""
+    assert asyncio.run(executor.run(int, "11", base=2)) == 3
+
+
+def test_a_call_raises_what_it_raises(executor: NamedExecutor) -> None:
+    """The error is the call's own."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        asyncio.run(executor.run(int, "x"))
+
+
+def test_a_call_sees_the_context_of_its_caller(executor: NamedExecutor) -> None:
+    """So that log lines in the engine bear the request's id."""
+
+    async def ask() -> str:
+        WHO.set("ada")
+        return await executor.run(WHO.get)
+
+    assert asyncio.run(ask()) == "ada"
+
+
+def test_calls_beyond_the_queue_are_refused(executor: NamedExecutor) -> None:
+    """The error says when to come again, and a part of an admitted call is never refused."""
+
+    async def fill() -> tuple[list[object], int]:
+        open_ = threading.Event()
+        waiting = [asyncio.create_task(executor.run(open_.wait)) for _ in range(3)]
+        await asyncio.sleep(0)
+        refused = await asyncio.gather(executor.run(open_.wait), return_exceptions=True)
+        part = asyncio.create_task(executor.proceed(open_.wait))
+        await asyncio.sleep(0)
+        admitted = executor.admitted
+        open_.set()
+        await asyncio.gather(*waiting, part)
+        return list(refused), admitted
+
+    (error,), admitted = asyncio.run(fill())
+
+    assert isinstance(error, LimitExceededError)
+    assert error.retry_seconds > 0
+    assert "'search'" in error.metadata["limit"]
+    assert (admitted, executor.admitted) == (4, 0)
+
+
+def test_a_cancelled_call_that_has_not_begun_never_runs(executor: NamedExecutor) -> None:
+    """Its place in the queue is free again."""
+    ran: list[str] = []
+
+    async def cancel() -> int:
+        open_ = threading.Event()
+        first = asyncio.create_task(executor.run(open_.wait))
+        second = asyncio.create_task(executor.run(ran.append, "second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait({second})
+        admitted = executor.admitted
+        open_.set()
+        await first
+        await executor.run(ran.append, "third")
+        return admitted
+
+    assert asyncio.run(cancel()) == 1
+    assert ran == ["third"]
+
+
+def test_a_call_whose_time_is_over_is_not_begun(executor: NamedExecutor) -> None:
+    """It waited in the queue for too long."""
+
+    async def late() -> None:
+        calls.deadline.set(Deadline(at=0.0))
+        await executor.run(pytest.fail, "it ran")
+
+    with pytest.raises(DeadlineExceededError):
+        asyncio.run(late())
+
+
+def test_after_closing_nothing_runs(executor: NamedExecutor) -> None:
+    """And nothing is counted."""
+    executor.close()
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(executor.run(int))
+    assert executor.admitted == 0

@@ -1,0 +1,94 @@
+"""Waiting for the indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.drafts import BatchWritten, Outcome, Rejected, WaitFor, Written
+from memsvc.domain.errors import DeadlineExceededError
+from memsvc.server import calls
+from memsvc.server.waiting import IndexWait
+from memsvc.testing.factories import memory
+
+
+class Following:
+    """An indexer that reaches what it is told to, and notes what was asked."""
+
+    def __init__(self, *, reaches: bool) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+        self._reaches = reaches
+
+    def written(self, position: int, count: int = 1) -> Future[None]:
+        """Note a wait for certain changes."""
+        return self._future("written", position, count)
+
+    def reached(self, position: int) -> Future[None]:
+        """Note a wait for a position."""
+        return self._future("reached", position, 0)
+
+    def _future(self, what: str, position: int, count: int) -> Future[None]:
+        self.asked.append((what, position, count))
+        future: Future[None] = Future()
+        if self._reaches:
+            future.set_result(None)
+        return future
+
+
+def waits(indexer: Following) -> IndexWait:
+    """Return a wait for that indexer."""
+    return IndexWait(indexer)  # type: ignore[arg-type] # as much of an indexer as is used
+
+
+WRITTEN = Written(memory(), Outcome.CREATED, 5)
+
+
+def test_a_stored_write_does_not_wait() -> None:
+    """The indexer is not even asked."""
+    indexer = Following(reaches=False)
+
+    asyncio.run(waits(indexer).written(WRITTEN, WaitFor.STORED))
+
+    assert indexer.asked == []
+
+
+def test_an_indexed_write_waits_for_its_change() -> None:
+    """By name, ahead of any backlog."""
+    indexer = Following(reaches=True)
+
+    asyncio.run(waits(indexer).written(WRITTEN, WaitFor.INDEXED))
+
+    assert indexer.asked == [("written", 5, 1)]
+
+
+def test_a_batch_waits_for_what_it_changed() -> None:
+    """Duplicates and failures changed nothing."""
+    indexer = Following(reaches=True)
+    results = (WRITTEN, Written(memory(), Outcome.DUPLICATE, 5), Rejected("INVALID_REQUEST", "bad"))
+
+    asyncio.run(waits(indexer).batch_written(BatchWritten(results, 5), WaitFor.INDEXED))
+
+    assert indexer.asked == [("written", 5, 1)]
+
+
+def test_over_the_deadline_the_write_is_said_to_be_durable() -> None:
+    """The caller must not think that nothing happened."""
+
+    async def late() -> None:
+        calls.deadline.set(Deadline.after(0.01))
+        await waits(Following(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
+
+    with pytest.raises(DeadlineExceededError, match="durable"):
+        asyncio.run(late())
+
+
+def test_a_read_without_a_token_does_not_wait() -> None:
+    """Position 0 asks for nothing."""
+    indexer = Following(reaches=False)
+
+    asyncio.run(waits(indexer).reached(0))
+
+    assert indexer.asked == []
