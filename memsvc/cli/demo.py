@@ -135,10 +135,10 @@ def demo_documents() -> list[types.Memory]:
     texts = {file.name: file.read_text(encoding="utf-8") for file in checkout}
     if "README.md" not in texts:
         try:
-            texts["README.md"] = str(metadata("memsvc").get("Description") or "")
+            texts["README.md"] = str(metadata("memsvc").json.get("description", ""))
         except PackageNotFoundError:
             return []
-    return [memory for name, text in texts.items() for memory in memories_from_markdown(text, name)]
+    return [memory for name, text in texts.items() if text.strip() for memory in memories_from_markdown(text, name)]
 
 
 def _ask(client: Memsvc, question: Question) -> int:

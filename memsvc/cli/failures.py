@@ -63,7 +63,9 @@ _ADVICE = {
 
 def _expected() -> tuple[type[Exception], ...]:
     """Return what may be told in a line; anything else is a fault of ours and shows its trace."""
-    from pydantic import ValidationError  # noqa: PLC0415 - only when something failed
+    from tomllib import TOMLDecodeError  # noqa: PLC0415 - only when something failed
+
+    from pydantic import ValidationError  # noqa: PLC0415
 
     from memsvc.bootstrap import StartError  # noqa: PLC0415
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
@@ -79,18 +81,23 @@ def _expected() -> tuple[type[Exception], ...]:
         PluginError,
         AddressError,
         ValidationError,
-        ValueError,
+        TOMLDecodeError,
+        UnicodeDecodeError,
         OSError,
     )
 
 
 def _line(error: Exception, address: str) -> str:
+    from tomllib import TOMLDecodeError  # noqa: PLC0415
+
     from pydantic import ValidationError  # noqa: PLC0415
 
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
 
     if isinstance(error, MemsvcCallError):
         return call_line(error, address)
+    if isinstance(error, TOMLDecodeError):
+        return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()

@@ -125,11 +125,14 @@ class Server:
             await asyncio.wait({self._following})
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
-        await asyncio.to_thread(self._edge.executors.close)
+        await asyncio.to_thread(self._release)
+        log.info("server stopped")
+
+    def _release(self) -> None:
+        self._edge.executors.close()
         for address in self._bound:
             if path := socket_path(address):
                 path.unlink(missing_ok=True)
-        log.info("server stopped")
 
     def _add_services(self, server: grpc.aio.Server, health: Health) -> None:
         memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._edge), server)

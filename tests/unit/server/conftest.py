@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import structlog
 
 from memsvc.bootstrap import running
 from memsvc.engine.application import Application
@@ -65,6 +66,12 @@ class Clients:
     memories: memory_service_pb2_grpc.MemoryServiceStub
     searches: search_service_pb2_grpc.SearchServiceStub
     lifecycle: lifecycle_service_pb2_grpc.LifecycleServiceStub
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet() -> None:
+    """Keep log lines out of the tests' output; they can still be captured."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def test_a_socket_that_nobody_listens_on_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_socket_in_use_is_left_alone(tmp_path: Path) -> None:
-    """GRPC by itself would take it away."""
+    """Left to itself, gRPC would take it away."""
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as busy:
         busy.bind(str(path))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,11 +230,10 @@ def test_a_malformed_or_foreign_page_token_is_refused(token: str, digest: bytes)
 @given(st.text(max_size=70))
 def test_no_text_at_all_upsets_the_reading_of_tokens(token: str) -> None:
     """It is a token, or refused."""
-    for read in (tokens.position_of, lambda text: tokens.list_cursor(text, b"12345678")):
-        try:
-            read(token)
-        except InvalidRequestError as error:
-            assert error.violations
+    with suppress(InvalidRequestError):
+        tokens.position_of(token)
+    with suppress(InvalidRequestError):
+        tokens.list_cursor(token, b"12345678")
 
 
 def test_a_digest_leaves_out_what_it_is_told_to() -> None:

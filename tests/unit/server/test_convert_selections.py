@@ -33,7 +33,7 @@ def since(seconds_from_now: float) -> types.TimeRange:
     return types.TimeRange(start=time_to_proto(NOW + timedelta(seconds=seconds_from_now)))
 
 
-def test(
+def where(
     field: types.FilterField.ValueType, operator: types.FilterOperator.ValueType, *values: object, path: str = ""
 ) -> types.Filter:
     """Return a filter of one condition, without the defaults that get in its way."""
@@ -48,8 +48,6 @@ def test(
     condition = types.FilterCondition(field=field, operator=operator, values=wire, metadata_path=path)
     return types.Filter(where=types.FilterExpression(condition=condition))
 
-
-test.__test__ = False  # type: ignore[attr-defined] # it makes filters, it is none of pytest's
 
 EQUALS, NOT_EQUALS, IN = types.FILTER_OPERATOR_EQUALS, types.FILTER_OPERATOR_NOT_EQUALS, types.FILTER_OPERATOR_IN
 LESS, LESS_OR_EQUAL = types.FILTER_OPERATOR_LESS, types.FILTER_OPERATOR_LESS_OR_EQUAL
@@ -80,7 +78,7 @@ CASES = [
         memory(status=Status.EXPIRED, expire_time=YESTERDAY),
         True,
     ),
-    (test(types.FILTER_FIELD_STATUS, EQUALS, "ARCHIVED"), memory(status=Status.ARCHIVED), False),
+    (where(types.FILTER_FIELD_STATUS, EQUALS, "ARCHIVED"), memory(status=Status.ARCHIVED), False),
     (types.Filter(layers=[types.MEMORY_LAYER_CORE]), FACT, True),
     (types.Filter(kinds=[types.MEMORY_KIND_TASK]), FACT, False),
     (types.Filter(categories=[""]), FACT, True),
@@ -106,27 +104,27 @@ CASES = [
     (types.Filter(max_confidence=0.0), FACT, False),
     (types.Filter(metadata=[types.MetadataEquals(path="ticket.size", value=Value(number_value=1.0))]), FACT, True),
     (types.Filter(metadata=[types.MetadataEquals(path="ticket.size", value=Value(bool_value=True))]), FACT, False),
-    (test(types.FILTER_FIELD_TAG, EQUALS, "a"), FACT, True),
-    (test(types.FILTER_FIELD_TAG, NOT_EQUALS, "a"), FACT, False),
-    (test(types.FILTER_FIELD_KIND, IN, "TASK", "FACT"), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, LESS, 3), FACT, False),
-    (test(types.FILTER_FIELD_IMPORTANCE, LESS, 3.5), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, LESS_OR_EQUAL, 3), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, GREATER, 2.5), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, GREATER, 3), FACT, False),
-    (test(types.FILTER_FIELD_IMPORTANCE, GREATER_OR_EQUAL, 3.5), FACT, False),
-    (test(types.FILTER_FIELD_IMPORTANCE, LESS, 1e300), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, EQUALS, 3), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, EQUALS, 3.5), FACT, False),
-    (test(types.FILTER_FIELD_IMPORTANCE, NOT_EQUALS, 3.5), FACT, True),
-    (test(types.FILTER_FIELD_IMPORTANCE, IN, 1, 3), FACT, True),
-    (test(types.FILTER_FIELD_CONFIDENCE, GREATER, 0.5), FACT, False),
-    (test(types.FILTER_FIELD_EVENT_TIME, EQUALS, "2026-02-06T10:30:00+01:00"), FACT, True),
-    (test(types.FILTER_FIELD_EVENT_TIME, LESS, "2026-02-06T09:30:00Z"), FACT, False),
-    (test(types.FILTER_FIELD_EVENT_TIME, NOT_EQUALS, "2026-02-06T09:30:00Z"), memory(), True),
-    (test(types.FILTER_FIELD_METADATA, IN, "open", "shut", path="ticket.state"), FACT, True),
-    (test(types.FILTER_FIELD_METADATA, EQUALS, False, path="ticket.done"), FACT, True),
-    (test(types.FILTER_FIELD_METADATA, NOT_EQUALS, "open", path="missing"), FACT, True),
+    (where(types.FILTER_FIELD_TAG, EQUALS, "a"), FACT, True),
+    (where(types.FILTER_FIELD_TAG, NOT_EQUALS, "a"), FACT, False),
+    (where(types.FILTER_FIELD_KIND, IN, "TASK", "FACT"), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, LESS, 3), FACT, False),
+    (where(types.FILTER_FIELD_IMPORTANCE, LESS, 3.5), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, LESS_OR_EQUAL, 3), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, GREATER, 2.5), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, GREATER, 3), FACT, False),
+    (where(types.FILTER_FIELD_IMPORTANCE, GREATER_OR_EQUAL, 3.5), FACT, False),
+    (where(types.FILTER_FIELD_IMPORTANCE, LESS, 1e300), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, EQUALS, 3), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, EQUALS, 3.5), FACT, False),
+    (where(types.FILTER_FIELD_IMPORTANCE, NOT_EQUALS, 3.5), FACT, True),
+    (where(types.FILTER_FIELD_IMPORTANCE, IN, 1, 3), FACT, True),
+    (where(types.FILTER_FIELD_CONFIDENCE, GREATER, 0.5), FACT, False),
+    (where(types.FILTER_FIELD_EVENT_TIME, EQUALS, "2026-02-06T10:30:00+01:00"), FACT, True),
+    (where(types.FILTER_FIELD_EVENT_TIME, LESS, "2026-02-06T09:30:00Z"), FACT, False),
+    (where(types.FILTER_FIELD_EVENT_TIME, NOT_EQUALS, "2026-02-06T09:30:00Z"), memory(), True),
+    (where(types.FILTER_FIELD_METADATA, IN, "open", "shut", path="ticket.state"), FACT, True),
+    (types.Filter(metadata=[types.MetadataEquals(path="ticket.done", value=Value(bool_value=False))]), FACT, True),
+    (where(types.FILTER_FIELD_METADATA, NOT_EQUALS, "open", path="missing"), FACT, True),
 ]
 
 
@@ -157,8 +155,8 @@ def test_an_open_time_range_of_a_search_selects_everything() -> None:
 
 def test_expressions_nest() -> None:
     """And, or and not mean what they say."""
-    is_a = test(types.FILTER_FIELD_TAG, EQUALS, "a").where
-    is_c = test(types.FILTER_FIELD_TAG, EQUALS, "c").where
+    is_a = where(types.FILTER_FIELD_TAG, EQUALS, "a").where
+    is_c = where(types.FILTER_FIELD_TAG, EQUALS, "c").where
     not_c = types.FilterExpression(negated=is_c)
 
     def both(*parts: types.FilterExpression) -> types.Filter:

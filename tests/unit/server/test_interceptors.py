@@ -1,5 +1,6 @@
 """What happens around every call, without a network."""
 
+# ruff: noqa: ARG001, ARG002 - handlers take a request and a context, needed or not
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +17,7 @@ from google.rpc.status_pb2 import Status
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
 from memsvc.server import calls
 from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.around import Interception
+from memsvc.server.interceptors.around import Interception, Layer
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
@@ -78,7 +79,7 @@ def handler(kind: str, behaviour: Callable[..., Any]) -> Any:
 
 def serve(kind: str, behaviour: Callable[..., Any], context: FakeContext, recorded: Recorded | None = None) -> Any:
     """Call a handler through all layers and return its response."""
-    layers = [RequestId(), AccessLog(recorded or Recorded()), Errors(), DeadlineLimit(5.0)]
+    layers: list[Layer] = [RequestId(), AccessLog(recorded or Recorded()), Errors(), DeadlineLimit(5.0)]
     interception = Interception(layers)
     call_details = type("Details", (), {"method": "/memsvc.v1.MemoryService/GetMemory"})()
 
@@ -175,11 +176,12 @@ def test_an_error_of_the_domain_becomes_a_status(kind: str, behaviour: Callable[
 
 def logs_of(behaviour: Callable[..., Awaitable[Any]], context: FakeContext) -> list[Any]:
     """Return the log lines of a call."""
-    layers = [RequestId(), AccessLog(Recorded()), Errors(), DeadlineLimit(0.02)]
+    layers: list[Layer] = [RequestId(), AccessLog(Recorded()), Errors(), DeadlineLimit(0.02)]
 
     async def run() -> None:
         wrapped = Interception(layers)._wrap(handler("unary_unary", behaviour), "GetMemory")
-        await wrapped.unary_unary("request", context)  # type: ignore[misc] # set in a handler of this kind
+        behaviour_: Any = wrapped.unary_unary
+        await behaviour_("request", context)
 
     with structlog.testing.capture_logs() as lines:
         layers[1] = AccessLog(Recorded())

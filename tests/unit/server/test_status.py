@@ -51,7 +51,7 @@ def info_of(error: BaseException) -> details.ErrorInfo:
 
 def test_the_table_is_closed() -> None:
     """Every error has a row and a reason of the API, and every reason of the API has an error."""
-    reasons = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()} - {"UNSPECIFIED"}
+    reasons = {name.removeprefix("ERROR_REASON_") for name, _ in error_reason_pb2.ErrorReason.items()} - {"UNSPECIFIED"}
 
     assert set(CLASSES) == set(status.TABLE)
     assert reasons == {error.reason for error in CLASSES}

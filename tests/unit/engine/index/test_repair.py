@@ -1,0 +1,87 @@
+"""Repair: an index that differs from the store is found out, and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backends.inproc import EMBEDDER, LEXICAL, METADATA
+from memsvc.domain.entries import LexicalEntry, View, entry_id
+from memsvc.domain.indexing import ChangeAction
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.rebuild import Rebuild
+from memsvc.engine.index.repair import Differences, Repair
+from memsvc.engine.index.sides import LexicalSide
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import RetrievalTier
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing.factories import NOW, attributes, memory
+
+
+@dataclass
+class Bench:
+    """A store and an index with the means to compare and mend."""
+
+    store: MetadataStore
+    index: LexicalIndex
+    side: LexicalSide
+    repair: Repair
+
+    def differences(self) -> Differences:
+        return self.repair.compare(self.side)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Three memories, indexed."""
+    context = BackendContext(tmp_path, lambda: NOW)
+    with (
+        METADATA.open(METADATA.settings(), context) as store,
+        LEXICAL.open(LEXICAL.settings(), context) as index,
+        EMBEDDER.open(EMBEDDER.settings(), context) as embedder,
+    ):
+        side = LexicalSide(index)
+        entries = VectorEntries(Embedding(embedder, store.embeddings), RetrievalTier.S)
+        applying = Applying(store.feed, side, side, entries)
+        with store.transaction() as transaction:
+            transaction.insert([Record(memory(f"Zebra number {number}")) for number in range(3)])
+        list(Rebuild(store.feed, applying).run(side))
+        store.feed.mark_applied(store.feed.pending(limit=10))
+        yield Bench(store, index, side, Repair(store.feed, applying))
+        applying.close()
+
+
+def test_equal_index_and_store_do_not_differ(bench: Bench) -> None:
+    """A sound index has no differences."""
+    assert Differences(3, 3, (), (), ()) == bench.differences()
+
+
+def test_missing_stale_and_orphaned_entries_are_told_apart_and_mended(bench: Bench) -> None:
+    """Each sort of damage is named, and afterwards there is none."""
+    orphan = LexicalEntry(entry_id(99, View.CHUNK, 0), ["zebra"], attributes(99))
+    outdated = LexicalEntry(entry_id(2, View.CHUNK, 0), ["zebra"], attributes(2))
+    bench.index.replace({1: [], 2: [outdated], 99: [orphan]})
+
+    found = bench.differences()
+    steps = list(bench.repair.mend(bench.side, found))
+
+    assert (found.missing, found.stale, found.orphaned) == ((1,), (2,), (99,))
+    assert steps[-1].done == 3
+    assert Differences(3, 3, (), (), ()) == bench.differences()
+
+
+def test_a_change_that_waits_for_the_indexer_is_no_difference(bench: Bench) -> None:
+    """What the indexer is about to do is not reported as damage."""
+    with bench.store.transaction() as transaction:
+        before = bench.store.feed.documents([1])[0].memory
+        after = replace(before, content="changed", revision=2, update_time=NOW + timedelta(1))
+        transaction.update(before, Record(after), ChangeAction.UPDATED)
+
+    assert Differences(3, 3, (), (), ()) == bench.differences()
