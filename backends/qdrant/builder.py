@@ -53,6 +53,11 @@ class EdgeGeneration:
             raise
 
     @property
+    def is_unfinished(self) -> bool:
+        """Return whether the generation is neither live nor gone."""
+        return self._phase in {_Phase.BUILDING, _Phase.SEALED}
+
+    @property
     def builder_pid(self) -> int:
         """Return the process id of the builder, for diagnosis."""
         return self._builder.pid
@@ -96,16 +101,18 @@ class EdgeGeneration:
 
     def discard(self) -> None:
         """Remove the generation, unless it is live or gone."""
-        if self._phase in {_Phase.LIVE, _Phase.GONE}:
+        if not self.is_unfinished:
             return
+        is_open = self._phase is _Phase.SEALED
         self._phase = _Phase.GONE
         self._builder.kill()
-        with translate():
+        if is_open:
             self._supervisor.close_shard(self.name)
         shutil.rmtree(self._path, ignore_errors=True)
 
     def abandon(self) -> None:
         """End the builder and leave the rest to the next opening."""
+        self._phase = _Phase.GONE
         self._builder.kill()
 
 

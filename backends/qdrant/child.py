@@ -25,30 +25,24 @@ NO_HURRY = Deadline()
 class Child:
     """A running `backends.qdrant.edge_process`. Safe to call from several threads; once dead, it stays so.
 
-    Why not fork: grpc's threads do not survive it. The child gets a process group of its own, so that Ctrl-C in a
+    Why not fork: grpc's threads do not survive it. The child gets a session of its own, so that Ctrl-C in a
     terminal reaches the parent alone.
     """
 
     def __init__(self, settings: QdrantEdgeSettings, *, connections: int, niceness: int = 0) -> None:
         pairs = [Connection.pair() for _ in range(connections)]
         reading_end, self._lifeline = os.pipe()
-        passed = (reading_end, *(far.fileno() for _, far in pairs))
-        limits = (niceness, settings.flush_idle_seconds, settings.flush_points)
-        command = [sys.executable, "-P", "-m", "backends.qdrant.edge_process"]
-        command += [str(argument) for argument in (reading_end, *limits, *passed[1:])]
-        # No shell, and nothing in the command comes from outside.
-        self._process = subprocess.Popen(  # noqa: S603
-            command,
-            pass_fds=passed,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        os.close(reading_end)
-        for _, far in pairs:
-            far.close()
+        try:
+            self._process = _start(settings, niceness, [reading_end, *(far.fileno() for _, far in pairs)])
+        except OSError as error:
+            os.close(self._lifeline)
+            for near, _ in pairs:
+                near.close()
+            raise ChildDiedError from error
+        finally:
+            os.close(reading_end)
+            for _, far in pairs:
+                far.close()
         self._free = deque(near for near, _ in pairs)
         self._owing: set[Connection] = set()
         self._changed = threading.Condition()
@@ -147,3 +141,18 @@ class Child:
         with stream:
             for line in stream:
                 _log.warning("edge process said: %s", line.decode(errors="replace").rstrip())
+
+
+def _start(settings: QdrantEdgeSettings, niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
+    lifeline, *connections = descriptors
+    arguments = (lifeline, niceness, settings.flush_idle_seconds, settings.flush_points, *connections)
+    # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-P", "-m", "backends.qdrant.edge_process", *map(str, arguments)],
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )

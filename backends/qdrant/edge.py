@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from backends.qdrant.builder import EdgeGeneration, writes
+from backends.qdrant.child import NO_HURRY
 from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, ShardClosedError, translate
-from backends.qdrant.filters import GRAPHED, filter_of
+from backends.qdrant.filters import GRAPHED, Condition, filter_of
+from backends.qdrant.frames import Message
 from backends.qdrant.manifest import (
     ManifestError,
     disk_bytes,
@@ -36,7 +38,6 @@ from memsvc.ports.vectors import VectorEntry, VectorIndex
 _log = logging.getLogger(__name__)
 _PAGE = 250
 """Points of one page of the inventory: 2 ms, for which searches wait."""
-_NO_HURRY = Deadline()
 
 
 class QdrantEdgeIndex:
@@ -76,8 +77,8 @@ class QdrantEdgeIndex:
             raise ValueError(message)
         slices = slices_of(changes, dimension=live.dimension, size=self._settings.slice_points)
         with translate():
-            for message_, blob in writes(generation_name(live.generation), slices):
-                self._supervisor.call(message_, blob)
+            for request, blob in writes(generation_name(live.generation), slices):
+                self._supervisor.call(request, blob)
 
     def search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -91,9 +92,15 @@ class QdrantEdgeIndex:
         require_dimension(vector, live.dimension)
         if limit <= 0:
             return []
-        request = filter_of(reach, view, where), limit, self._settings.graph_search_width
+        condition = filter_of(reach, view, where)
+
+        def request(live: VectorManifest) -> Message:
+            require_dimension(vector, live.dimension)
+            width = self._settings.graph_search_width if live.hnsw else None
+            return "search", generation_name(live.generation), condition, limit, width
+
         with translate():
-            ids, scores = self._search(live, request, vector_bytes([vector]), deadline)
+            ids, scores = self._ask(request, blob=vector_bytes([vector]), deadline=deadline)
         return [Hit(entry, score) for entry, score in zip(ids, scores, strict=True)]
 
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
@@ -103,7 +110,7 @@ class QdrantEdgeIndex:
             message = f"The generation {manifest.generation} is not newer than {live.generation}."
             raise ValueError(message)
         generation = EdgeGeneration(manifest, self._directory, self._supervisor, self._settings)
-        self._unfinished.append(generation)
+        self._unfinished = [*(each for each in self._unfinished if each.is_unfinished), generation]
         return generation
 
     def switch(self, generation: Generation[VectorEntry]) -> None:
@@ -116,10 +123,8 @@ class QdrantEdgeIndex:
         write_manifest(self._directory, generation.manifest)
         self._live = generation.manifest
         generation.went_live()
-        self._unfinished.remove(generation)
         if before is not None:
-            with translate():
-                self._supervisor.close_shard(generation_name(before.generation))
+            self._supervisor.close_shard(generation_name(before.generation))
             remove_leftovers(self._directory, generation.manifest)
 
     def inventory(self) -> Iterator[Listed]:
@@ -129,7 +134,7 @@ class QdrantEdgeIndex:
         while start is not None and live is not None:
             request = "page", generation_name(live.generation), start, _PAGE, FINGERPRINT
             with translate():
-                ids, fingerprints, start = self._call(*request)
+                ids, fingerprints, start = self._supervisor.call(request)
             yield from map(Listed, ids, fingerprints)
 
     def count(self, *, reach: Reach | None = None) -> int:
@@ -165,32 +170,23 @@ class QdrantEdgeIndex:
             generation.abandon()
         self._supervisor.close()
 
-    def _search(
-        self, live: VectorManifest | None, request: tuple[Any, int, int], blob: bytes, deadline: Deadline
-    ) -> tuple[list[int], list[float]]:
-        where, limit, width = request
+    def _ask(
+        self, request: Callable[[VectorManifest], Message], *, blob: bytes = b"", deadline: Deadline = NO_HURRY
+    ) -> Any:
+        """Ask the live generation, and the one after it when it was switched meanwhile."""
+        live = self.manifest
         while live is not None:
-            name = generation_name(live.generation)
-            message = "search", name, where, limit, width if live.hnsw else None
             try:
-                ids, scores = self._supervisor.call(message, blob, deadline=deadline)
+                return self._supervisor.call(request(live), blob, deadline=deadline)
             except ShardClosedError:
                 if self._live == live:
                     raise
                 live = self._live
-                continue
-            return ids, scores
-        return [], []
+        return None
 
-    def _count(self, where: dict[str, Any] | None) -> int:
-        live = self.manifest
-        if live is None:
-            return 0
+    def _count(self, where: Condition | None) -> int:
         with translate():
-            return int(self._call("count", generation_name(live.generation), where))
-
-    def _call(self, *message: Any) -> Any:
-        return self._supervisor.call(message)
+            return self._ask(lambda live: ("count", generation_name(live.generation), where)) or 0
 
     def _require_open(self) -> None:
         if self._is_closed:

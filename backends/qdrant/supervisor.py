@@ -73,10 +73,13 @@ class Supervisor:
             raise
 
     def close_shard(self, name: str) -> None:
-        """Close a shard if it is open."""
+        """Close a shard if it is open; a child that cannot be reached does not have it open the next time."""
         with self._lock:
             self._shards.pop(name, None)
-        self.call(("close", name))
+        try:
+            self.call(("close", name))
+        except (ChildDiedError, EdgeFaultError) as error:
+            _log.warning("shard %s was not closed: %s", name, error)
 
     def close(self) -> None:
         """Close all shards and end the child."""

@@ -97,7 +97,7 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.MemoryNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.MemoryExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RevisionConflictError: Row(_CODE.ABORTED),
-    errors.RequestIdReusedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.RequestIdReusedError: Row(_CODE.ALREADY_EXISTS),
     errors.DimensionMismatchError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.CapabilityMissingError: Row(_CODE.UNIMPLEMENTED),
     errors.LimitExceededError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),

@@ -199,7 +199,7 @@ class StoreFiltersContract(StoreSeams):
         insert(store, *(factories.memory(f"{n}", category=f"c{n}") for n in range(1, 4)))
         tree: Filter = AnyOf(Field.CATEGORY, tuple(f"c{number}" for number in range(2, 258)))
         for _ in range(MAX_DEPTH):
-            tree = Not(And((tree, Or((tree, AnyOf(Field.CATEGORY, ("c1",)))))))
+            tree = Not(And((Or((tree, AnyOf(Field.CATEGORY, ("c",)))), Not(AnyOf(Field.CATEGORY, ("c1",))))))
 
         assert self.rows(store, tree) == [2, 3]
 

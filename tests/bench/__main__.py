@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.bench.quality import RANKINGS
 from tests.bench.results import Report
-from tests.bench.run import run
+from tests.bench.run import ORDER, run
 from tests.bench.settings import PARTS, Plan
 
 
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 180)
     report = Report(_described(plan))
     asyncio.run(run(plan, report, console))
+    report.rows.sort(key=lambda row: ORDER.index(row.part))
     report.print(console)
     written = report.write(given.json or Path("bench-results") / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json")
     console.print("Written: " + ", ".join(map(str, written)))

@@ -164,9 +164,9 @@ def _rows(name: str, language: str, found: Sequence[tuple[Probe, Scores]]) -> li
         rows += [
             Row(
                 PART,
-                f"{name}, {group} (n={len(several)}): {measure}",
+                f"{name}, {group} (n={len(several)})",
                 value,
-                "",
+                measure,
                 targets=_target(value, wanted, measure),
             )
             for measure, value in means.items()

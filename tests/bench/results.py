@@ -16,6 +16,9 @@ from rich.table import Table
 
 from tests.bench.samples import Sample
 
+MATRICES = frozenset({"Quality"})
+"""Parts whose rows are shown side by side, by their units."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -100,7 +103,8 @@ class Report:
     def print(self, console: Console) -> None:
         """Print one table for each part, and the notes."""
         for part in dict.fromkeys(row.part for row in self.rows):
-            console.print(_table(part, [row for row in self.rows if row.part == part]))
+            rows = [row for row in self.rows if row.part == part]
+            console.print(_matrix(part, rows) if part in MATRICES else _table(part, rows))
         for note in self.notes:
             console.print(f"[dim]{note}[/dim]")
 
@@ -154,6 +158,26 @@ def _table(part: str, rows: Sequence[Row]) -> Table:
             {True: "[green]yes[/green]", False: "[red]NO[/red]", None: ""}[row.is_met],
         )
     return table
+
+
+def _matrix(part: str, rows: Sequence[Row]) -> Table:
+    """Show rows of the same name side by side, under their units; what has a target says whether it was met."""
+    table = Table(title=part, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("measurement", overflow="fold")
+    units = list(dict.fromkeys(row.unit for row in rows))
+    for unit in units:
+        table.add_column(unit, justify="right")
+    for name in dict.fromkeys(row.name for row in rows):
+        cells = {row.unit: _judged(row) for row in rows if row.name == name}
+        table.add_row(name, *(cells.get(unit, "") for unit in units))
+    return table
+
+
+def _judged(row: Row) -> str:
+    if not row.targets:
+        return f"{row.value:.3f}"
+    colour, word = ("green", "yes") if row.is_met else ("red", "NO")
+    return f"{row.value:.3f} [{colour}]{'; '.join(target.text for target in row.targets)}: {word}[/{colour}]"
 
 
 def _number(value: float) -> str:

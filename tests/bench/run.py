@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tests.bench import ingest, latency, quality, start, waits
 from tests.bench import requests as asking
 from tests.bench.corpus import Corpus
 from tests.bench.embedding import measure_queries, opened_embedder
@@ -24,6 +25,8 @@ from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
+ORDER = (latency.PART, ingest.PART, waits.PART, quality.PART, start.PART)
+"""The parts as they are shown."""
 USERS = 50
 _QUERY_SAMPLE = 200
 

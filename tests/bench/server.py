@@ -108,9 +108,8 @@ async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncI
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server: ours, without what it has of memsvc's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
-    chosen = {"log.level": "WARNING", **settings}
     paths = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
-    named = {f"MEMSVC_{path.upper().replace('.', '__')}": value for path, value in chosen.items()}
+    named = {f"MEMSVC_{path.upper().replace('.', '__')}": value for path, value in settings.items()}
     return {**inherited, **named, "PYTHONPATH": os.pathsep.join(paths)}
 
 

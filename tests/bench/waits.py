@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import grpc
 from grpc import aio
 
+from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.bench import requests as asking
@@ -23,10 +24,9 @@ _PER_SECOND = 25.0
 _IDLE_SECONDS = 6.0
 _BOUND_MS = 50.0
 _USERS = 5
-_FLUSH_TRIES = 5
-_FLUSH_IDLE_SECONDS = 5.0
-"""The vector index flushes after so long without a request; the tries fall into the moments after."""
-_FLUSH_LINES = 600
+_FLUSH_TRIES = 2
+_FLUSH_LINES = 3_000
+_FEW = 2_000
 
 
 async def measure_waits(server: Server, corpus: Corpus, *, is_quick: bool) -> list[Row]:
@@ -36,7 +36,9 @@ async def measure_waits(server: Server, corpus: Corpus, *, is_quick: bool) -> li
         await asyncio.sleep(_IDLE_SECONDS)
     idle = Sample.of(quiet.seconds)
     rows = _rows("nothing else happens", quiet, idle, is_bound=False)
-    extra = Corpus(users=_USERS, lines=max(400, corpus.size // 20), dimension=corpus.dimension, prefix="extra")
+    # So many that the vector index has to flush in the middle of it.
+    count = _FEW if is_quick else QdrantEdgeSettings().flush_points + _FEW
+    extra = Corpus(users=_USERS, lines=count // _USERS, dimension=corpus.dimension, prefix="extra")
     imports = [asking.import_messages(user, extra.lines(user)) for user in extra.users]
     async with dripping(server.searches.Search, questions, per_second=_PER_SECOND) as importing:
         for messages in imports:
@@ -88,7 +90,7 @@ async def _flushes(server: Server, questions: Sequence[search_pb.SearchRequest],
         await run_import(server, asking.import_messages(user, corpus.lines(user)))
         await searchable(server)
         await server.searches.Search(questions[number])
-        await asyncio.sleep(_FLUSH_IDLE_SECONDS + 0.01 * number)
+        await asyncio.sleep(QdrantEdgeSettings().flush_idle_seconds + 0.02 * number)
         async with dripping(server.searches.Search, questions, per_second=100.0) as just_then:
             await asyncio.sleep(0.4)
         drip.seconds.extend(just_then.seconds)

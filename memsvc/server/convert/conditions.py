@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf.struct_pb2 import Value
 
@@ -34,6 +34,19 @@ def expression_from_proto(expression: types.FilterExpression) -> Filter:
     if node == "negated":
         return Not(expression_from_proto(expression.negated))
     return condition_from_proto(expression.condition)
+
+
+def tested_fields(expression: types.FilterExpression) -> Iterator[Field]:
+    """Yield the field of every condition in an expression."""
+    node = expression.WhichOneof("node")
+    if node == "condition":
+        yield FILTER_FIELDS[expression.condition.field]
+    elif node == "negated":
+        yield from tested_fields(expression.negated)
+    else:
+        group = expression.all_of if node == "all_of" else expression.any_of
+        for child in group.expressions:
+            yield from tested_fields(child)
 
 
 def condition_from_proto(condition: types.FilterCondition) -> Filter:

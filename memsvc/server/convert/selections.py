@@ -10,7 +10,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, con
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.query import Selection
 from memsvc.domain.scope import Visibility
-from memsvc.server.convert.conditions import expression_from_proto, metadata_equals
+from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
 from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
 from memsvc.server.convert.times import BEGINNING, micros_not_before
@@ -18,6 +18,7 @@ from memsvc.v1 import types_pb2 as types
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
 ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
+PUT_AWAY = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 
 
 def selection_from_proto(chosen: types.Filter, *, now: datetime, happened: types.TimeRange | None = None) -> Selection:
@@ -54,10 +55,15 @@ def time_within(field: Field, span: types.TimeRange) -> Range:
 
 
 def _defaults(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
-    yield _any_of(Field.STATUS, (STATUS.from_proto[number].value for number in chosen.statuses)) or ONLY_ACTIVE
-    yield _any_of(Field.TIER, (TIER.from_proto[number].value for number in chosen.tiers)) or NOT_ARCHIVED
+    tested = frozenset(tested_fields(chosen.where)) if chosen.HasField("where") else frozenset()
+    if chosen.statuses or Field.STATUS not in tested:
+        yield _any_of(Field.STATUS, (STATUS.from_proto[number].value for number in chosen.statuses)) or ONLY_ACTIVE
+    if chosen.tiers or Field.TIER not in tested:
+        yield _any_of(Field.TIER, (TIER.from_proto[number].value for number in chosen.tiers)) or NOT_ARCHIVED
     if not (chosen.include_expired or types.MEMORY_STATUS_EXPIRED in chosen.statuses):
-        yield Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
+        current = Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
+        # A status of EXPIRED that the expression asks for would find nothing if its time had to lie ahead.
+        yield Or((current, PUT_AWAY)) if Field.STATUS in tested else current
 
 
 def _values(chosen: types.Filter) -> Iterator[Filter | None]:

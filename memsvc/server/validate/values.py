@@ -129,7 +129,7 @@ def check_vector(found: Violations, field: str, numbers: Sequence[float], dimens
     if not numbers:
         return
     if len(numbers) != dimension:
-        found.note_dimension(expected=dimension, actual=len(numbers))
+        found.add(field, f"must hold {dimension} numbers, as many as the index has dimensions, not {len(numbers)}")
         return
     exact = np.fromiter(numbers, np.float64, len(numbers))
     square = float(exact @ exact)

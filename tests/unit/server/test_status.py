@@ -25,7 +25,7 @@ EXAMPLES = [
     (errors.MemoryNotFoundError("m"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.MemoryExistsError("m"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
     (errors.RevisionConflictError("m", 1, 2), grpc.StatusCode.ABORTED, None),
-    (errors.RequestIdReusedError("r"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.RequestIdReusedError("r"), grpc.StatusCode.ALREADY_EXISTS, None),
     (errors.DimensionMismatchError(3, 4), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.CapabilityMissingError("c"), grpc.StatusCode.UNIMPLEMENTED, None),
     (errors.LimitExceededError("l"), grpc.StatusCode.RESOURCE_EXHAUSTED, details.QuotaFailure),

@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.drafts import Draft, Rejected
-from memsvc.domain.errors import DimensionMismatchError, InvalidRequestError
+from memsvc.domain.errors import InvalidRequestError
 from memsvc.server.validate import writes
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -106,6 +106,7 @@ BAD_REQUESTS = [
     (create(request_id="r" * 129), "request_id"),
     (create(on_duplicate=77), "on_duplicate"),
     (create(wait_for=77), "wait_for"),
+    (create(vector=[1.0]), "vector"),
     (create(vector=[0.0, 0.0, 0.0]), "vector"),
     (create(vector=[1.0, float("nan"), 0.0]), "vector"),
     (create(vector=[1.0, float("inf"), 0.0]), "vector"),
@@ -150,21 +151,6 @@ def test_output_only_fields_of_a_new_memory_are_ignored() -> None:
     writes.check_create(create(memory), dimension=DIMENSION)
 
 
-def test_a_vector_of_another_length_is_a_dimension_mismatch() -> None:
-    """When nothing else is wrong, the error says which length the index has."""
-    with pytest.raises(DimensionMismatchError) as caught:
-        writes.check_create(create(vector=[1.0]), dimension=DIMENSION)
-
-    assert caught.value.metadata == {"expected": "3", "actual": "1"}
-
-
-def test_other_violations_come_before_a_dimension_mismatch() -> None:
-    """A request that breaks rules is told so first."""
-    request = create(types.Memory(), vector=[1.0])
-
-    assert violations(lambda: writes.check_create(request, dimension=DIMENSION)) == ["memory.content"]
-
-
 def test_a_tiny_vector_is_allowed() -> None:
     """Any length but zero will do."""
     writes.check_create(create(vector=[1e-38, 0.0, 0.0]), dimension=DIMENSION)
@@ -187,16 +173,6 @@ def test_a_bad_memory_of_a_batch_is_rejected_alone() -> None:
     assert isinstance(rejected, Rejected)
     assert [violation.field for violation in rejected.violations] == ["memory.tags[0]"]
     assert rejected.reason == "INVALID_REQUEST"
-
-
-def test_a_batch_memory_with_a_wrong_vector_is_a_dimension_mismatch() -> None:
-    """The reason is the same as for a single memory."""
-    entry = pb.BatchMemory(memory=types.Memory(content="x"), vector=[1.0])
-
-    rejected = writes.draft_or_rejected(entry, SCOPE, dimension=DIMENSION)
-
-    assert isinstance(rejected, Rejected)
-    assert rejected.reason == "DIMENSION_MISMATCH"
 
 
 def test_a_good_memory_of_a_batch_becomes_a_draft() -> None:

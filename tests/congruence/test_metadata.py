@@ -1,0 +1,232 @@
+"""SQL and dicts agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.inproc.metadata import METADATA
+from backends.sql import SQL, SqlSettings
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.indexing import ChangeAction, Chunk
+from memsvc.domain.memory import Keyword, Kind, Memory, Status
+from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import insert
+
+Stores = tuple[MetadataStore, MetadataStore]
+
+PROJECTS = ("", "web", "web-2")
+OWNERS = ("\x1fada", "\x1fada-2")
+WORDS = ("a", "A", "ab", "世界", "it's", "")
+MOMENTS = tuple(NOW + timedelta(microseconds=step) for step in (-(10**15), -1, 0, 1, 10**12))
+_TEXTS = (Field.KEY, Field.AGENT_ID, Field.SESSION_ID, Field.CATEGORY, Field.SPEAKER, Field.TAGS)
+_TIMES = (Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
+_SMALL = (Field.IMPORTANCE, Field.CONFIDENCE, Field.ROW)
+
+words = st.sampled_from(WORDS)
+moments = st.sampled_from(MOMENTS)
+micros = st.sampled_from([to_micros(moment) for moment in MOMENTS])
+small = st.integers(-1, 12) | st.floats(-1, 12, width=16)
+
+
+def _bounds(field: Field, numbers: st.SearchStrategy[float]) -> st.SearchStrategy[Filter]:
+    bound = st.none() | numbers
+    return st.builds(Range, st.just(field), above=bound, at_least=bound, below=bound, at_most=bound)
+
+
+def _tests() -> st.SearchStrategy[Filter]:
+    def any_of(field: Field, values: st.SearchStrategy[str] | st.SearchStrategy[int]) -> st.SearchStrategy[Filter]:
+        return st.builds(AnyOf, st.just(field), st.lists(values, max_size=3).map(tuple))
+
+    return st.one_of(
+        *(any_of(field, words) for field in _TEXTS),
+        any_of(Field.METADATA, st.sampled_from(['a="a"', "a.b=1", "a.b=null", 'a.b="世界"', "a"])),
+        any_of(Field.STATUS, st.sampled_from([status.value for status in Status])),
+        any_of(Field.KIND, st.sampled_from([kind.value for kind in Kind][:3])),
+        *(any_of(field, micros) for field in _TIMES),
+        *(any_of(field, st.integers(-1, 12)) for field in _SMALL),
+        *(_bounds(field, micros) for field in _TIMES),
+        *(_bounds(field, small) for field in _SMALL),
+    )
+
+
+filters: st.SearchStrategy[Filter] = st.recursive(
+    _tests(),
+    lambda inner: (
+        st.builds(And, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Not, inner)
+    ),
+    max_leaves=8,
+)
+reaches = st.builds(Reach, st.sampled_from(OWNERS), st.lists(st.sampled_from(PROJECTS), unique=True).map(tuple))
+orders = st.builds(Order, st.sampled_from(OrderField), st.booleans())
+weights = st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0])
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> Memory:
+    """Draw a memory that has much in common with others."""
+    plain = factories.memory(
+        draw(st.sampled_from(["one", "two", "three", "四"])),
+        user_id=draw(st.sampled_from([owner[1:] for owner in OWNERS])),
+        project_id=draw(st.sampled_from(PROJECTS)),
+        session_id=draw(words),
+        agent_id=draw(words),
+    )
+    nested = st.lists(st.sampled_from([1, 1.0, None, "世界", True]), max_size=2)
+    return replace(
+        plain,
+        key=draw(st.just("") | words),
+        category=draw(words),
+        speaker=draw(words),
+        kind=draw(st.sampled_from(list(Kind)[:3])),
+        status=draw(st.sampled_from([Status.ACTIVE, Status.ARCHIVED, Status.DELETED])),
+        tags=tuple(draw(st.lists(words, max_size=3))),
+        keywords=tuple(Keyword(term, draw(weights)) for term in draw(st.lists(words, max_size=4, unique=True))),
+        metadata=draw(st.just({}) | st.just({"a": "a"}) | nested.map(lambda values: {"a": {"b": values}})),
+        importance=draw(st.integers(1, 5)),
+        confidence=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        access_count=draw(st.integers(0, 3)),
+        create_time=draw(moments),
+        update_time=draw(moments),
+        access_time=draw(st.none() | moments),
+        event_time=draw(st.none() | moments),
+        expire_time=draw(st.none() | moments),
+    )
+
+
+def _value(memory: Memory, order: Order) -> int | None:
+    value: datetime | int | None = getattr(memory, order.field.value)
+    return to_micros(value) if isinstance(value, datetime) else value
+
+
+def _open(stack: ExitStack, directory: Path) -> Stores:
+    context = BackendContext(directory, lambda: NOW)
+    dicts = stack.enter_context(METADATA.open(BackendSettings(), context))
+    return dicts, stack.enter_context(SQL.open(SqlSettings(), context))
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+    """Open both stores."""
+    with ExitStack() as stack:
+        yield _open(stack, tmp_path_factory.mktemp("filled"))
+
+
+@pytest.fixture(scope="module")
+def filled(stores: Stores) -> Stores:
+    """Give both stores the same hundred memories."""
+
+    @settings(max_examples=1, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(st.lists(memories(), min_size=100, max_size=100))
+    def fill(drawn: list[Memory]) -> None:
+        for number, memory in enumerate(drawn):
+            new = replace(memory, key=f"{memory.key}{number}" if number % 3 else "")
+            for store in stores:
+                insert(store, Record(new, is_unique=False))
+
+    fill()
+    return stores
+
+
+@settings(max_examples=150, deadline=None)
+@given(where=filters, reach=reaches)
+def test_rows_agree(filled: Stores, where: Filter, reach: Reach) -> None:
+    """The same memories match any filter, and those that do not match its negation."""
+    dicts, sql = filled
+    rows = dicts.memories.rows_where(where, reach=reach)
+
+    assert sql.memories.rows_where(where, reach=reach) == rows
+    assert not set(sql.memories.rows_where(Not(where), reach=reach)).intersection(rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), where=st.none() | filters, reach=reaches, order=orders, limit=st.integers(0, 120))
+def test_pages_agree(  # noqa: PLR0913 - what a page depends on
+    filled: Stores, data: st.DataObject, where: Filter | None, reach: Reach, order: Order, limit: int
+) -> None:
+    """Lists are the same from the beginning and from any place."""
+    dicts, sql = filled
+    whole = dicts.memories.page(reach=reach, where=where, order=order, after=None, limit=limit)
+    last = data.draw(st.sampled_from(whole)) if whole else None
+    after = PageCursor(data.draw(st.none() | micros | st.integers(0, 5)), data.draw(st.integers(0, 101)))
+    if last is not None and data.draw(st.booleans()):
+        after = PageCursor(_value(last, order), last.row)
+
+    assert sql.memories.page(reach=reach, where=where, order=order, after=None, limit=limit) == whole
+    assert sql.memories.page(reach=reach, where=where, order=order, after=after, limit=limit) == dicts.memories.page(
+        reach=reach, where=where, order=order, after=after, limit=limit
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(terms=st.lists(words, max_size=4), where=st.none() | filters, reach=reaches, limit=st.integers(0, 60))
+def test_keyword_hits_agree(filled: Stores, terms: list[str], where: Filter | None, reach: Reach, limit: int) -> None:
+    """The same hits with the same scores in the same order."""
+    dicts, sql = filled
+
+    assert sql.memories.keyword_hits(terms, reach=reach, where=where, limit=limit) == dicts.memories.keyword_hits(
+        terms, reach=reach, where=where, limit=limit
+    )
+
+
+_CHUNKS = tuple(Chunk(ordinal, f"{ordinal}", (), 1, 1) for ordinal in range(2))
+
+
+def _step(store: MetadataStore, number: int, memory: Memory) -> str:
+    """Write one thing that depends on the number, and say what came of it."""
+    every = store.feed.since(0, limit=10**6)
+    reach = Reach(memory.scope.owner, PROJECTS)
+    with suppress(UniquenessRaceError), store.transaction() as transaction:
+        before = transaction.get(every[number % len(every)].memory_id, reach=reach) if every else None
+        if before is None or number % 4 == 0:
+            return str(transaction.insert([Record(memory, chunks=_CHUNKS[: number % 3])]))
+        if number % 4 == 1:
+            transaction.purge(before)
+        elif number % 4 == 2:
+            transaction.add_accesses({before.id: (number, NOW)})
+        else:
+            after = replace(memory, id=before.id, row=before.row, scope=before.scope, revision=before.revision + 1)
+            record = Record(after, chunks=_CHUNKS[: number % 3], given_vector=b"v" * (number % 2))
+            transaction.update(before, record, ChangeAction.UPDATED)
+        return f"{transaction.position}"
+    return "race"
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 40), memories()), min_size=5, max_size=25))
+def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, Memory]]) -> None:
+    """After the same writes, refused ones among them, both hold the same memories, revisions, documents and changes."""
+    with ExitStack() as stack:
+        stores = _open(stack, tmp_path_factory.mktemp("history"))
+        for number, memory in steps:
+            outcomes = [_step(store, number, memory) for store in stores]
+            assert outcomes[0] == outcomes[1]
+        dicts, sql = stores
+
+        changes = dicts.feed.since(0, limit=10**6)
+        assert sql.feed.since(0, limit=10**6) == changes
+        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
+        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
+        for reach in (Reach(owner, PROJECTS) for owner in OWNERS):
+            assert sql.memories.counts(reach=reach) == dicts.memories.counts(reach=reach)
+            for change in changes:
+                found = [s.memories.revision(change.memory_id, change.revision, reach=reach) for s in stores]
+                assert found[0] == found[1]
+            rows = [change.row for change in changes]
+            one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
+            assert one == other

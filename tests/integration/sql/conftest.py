@@ -1,0 +1,26 @@
+"""A SQLite database for the tests of the backend's own machinery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc.ports.backend import BackendContext
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> BackendContext:
+    """Return what the process gives to the backend."""
+    return BackendContext(tmp_path, lambda: datetime.now(UTC))
+
+
+@pytest.fixture
+def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
+    """Open a fresh store."""
+    with SQL.open(SqlSettings(), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        yield store

@@ -1,0 +1,199 @@
+"""Connections, locks and files: what only this backend can get wrong."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from backends.sql.settings import Durability
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.backend import BackendContext
+from memsvc.testing import factories
+from memsvc.testing.store_seams import ADA, insert
+
+
+def _write_until_killed(directory: str, pipe: Connection) -> None:
+    context = BackendContext(Path(directory), lambda: datetime.now(UTC))
+    with SQL.open(SqlSettings(), context) as store:
+        while True:
+            [memory] = insert(store, factories.memory(is_unique_content()))
+            pipe.send(memory.row)
+
+
+def is_unique_content() -> str:
+    """Return a content that was not there before."""
+    return os.urandom(8).hex()
+
+
+def test_commits_survive_kill_9(context: BackendContext) -> None:
+    """Every memory whose commit returned is there after the process was killed, whole and in order."""
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_write_until_killed, args=(str(context.directory), there))
+    process.start()
+    there.close()
+    rows = [here.recv() for _ in range(50)]
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    with suppress(EOFError):
+        while True:
+            rows.append(here.recv())
+    process.join()
+    process.close()
+    here.close()
+
+    with SQL.open(SqlSettings(), context) as store:
+        found = store.memories.by_rows(rows, reach=ADA)
+        assert sorted(found) == rows
+        assert store.feed.head() in {len(rows), len(rows) + 1}
+        assert [change.position for change in store.feed.pending(limit=10**6)] == list(range(1, store.feed.head() + 1))
+
+
+def test_clean_close_leaves_one_file(context: BackendContext) -> None:
+    """After a clean close all is in the database file; its log is gone."""
+    with SQL.open(SqlSettings(), context) as store:
+        insert(store, factories.memory())
+        store.memories.counts(reach=ADA)
+        assert store.storage_bytes() > 0
+
+    assert [path.name for path in context.directory.iterdir()] == ["memsvc.db"]
+
+
+def test_path_can_be_chosen(context: BackendContext) -> None:
+    """The setting names the database file; folders on the way are made."""
+    path = context.directory / "else where" / "100%" / "my?.db"
+    with SQL.open(SqlSettings(path=path), context) as store:
+        insert(store, factories.memory())
+
+    assert path.exists()
+
+
+def test_close_waits_for_nobody_but_lets_nobody_in(store: SqlMetadataStore, context: BackendContext) -> None:
+    """Threads that read and write while the store is closed end in BackendClosedError and in no other way."""
+    started = threading.Barrier(5)
+
+    def use(number: int) -> int:
+        started.wait()
+        done = 0
+        with suppress(BackendClosedError):
+            while True:
+                store.memories.counts(reach=ADA)
+                if number == 0:
+                    insert(store, factories.memory(f"{done}"))
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        uses = [pool.submit(use, number) for number in range(4)]
+        started.wait()
+        store._database.close()
+        for future in uses:
+            future.result()
+    assert [path.name for path in context.directory.iterdir()] == ["memsvc.db"]
+
+
+def test_transaction_within_a_transaction_is_refused(store: SqlMetadataStore) -> None:
+    """A thread that would wait for itself for ever is told so."""
+    with store.transaction(), pytest.raises(RuntimeError, match="already"):
+        store.feed.mark_applied(store.feed.pending(limit=1))
+    with store.transaction(), pytest.raises(RuntimeError, match="already"), store.transaction():
+        pass
+
+    insert(store, factories.memory())
+    assert store.feed.mark_applied(store.feed.pending(limit=1)) is None
+
+
+def test_lock_of_another_process_is_waited_for_only_so_long(context: BackendContext) -> None:
+    """When somebody else keeps the database locked, a write fails as unavailable; reads go on; later all is well."""
+    with SQL.open(SqlSettings(wait_seconds=0.05), context) as store:
+        with closing(sqlite3.connect(context.directory / "memsvc.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(BackendUnavailableError) as raised:
+                insert(store, factories.memory())
+            assert store.memories.counts(reach=ADA).total == 0
+            other.execute("ROLLBACK")
+
+        assert isinstance(raised.value.__cause__, Exception)
+        assert len(insert(store, factories.memory())) == 1
+
+
+def test_too_many_readers_wait_only_so_long(context: BackendContext) -> None:
+    """A read that gets no connection in time fails as unavailable."""
+    with SQL.open(SqlSettings(wait_seconds=0.05, readers=1), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        with store._database.reading(), pytest.raises(BackendUnavailableError):
+            store.ping()
+        store.ping()
+
+
+def test_writer_waits_in_line_only_so_long(context: BackendContext) -> None:
+    """A transaction that cannot begin in time fails as unavailable, and has changed nothing."""
+    with SQL.open(SqlSettings(wait_seconds=0.05), context) as store, ThreadPoolExecutor(1) as pool:
+        with store.transaction():
+            future = pool.submit(insert, store, factories.memory())
+            with pytest.raises(BackendUnavailableError):
+                future.result()
+
+        assert store.feed.head() == 0
+
+
+@pytest.mark.parametrize("fill", [b"this is no database, only text that is long enough" * 100, None])
+def test_unreadable_database_is_unavailable(context: BackendContext, fill: bytes | None) -> None:
+    """A file that is no database, and a folder in its place, are reported in our words."""
+    path = context.directory / "memsvc.db"
+    if fill is None:
+        path.mkdir()
+    else:
+        path.write_bytes(fill)
+
+    with pytest.raises(BackendUnavailableError), SQL.open(SqlSettings(), context):
+        pass
+
+
+def test_unreachable_folder_is_unavailable(context: BackendContext) -> None:
+    """A path that leads through a file cannot be opened."""
+    (context.directory / "file").write_text("")
+
+    with pytest.raises(BackendUnavailableError), SQL.open(SqlSettings(path=context.directory / "file/a/b"), context):
+        pass
+
+
+def test_database_that_breaks_is_unavailable(store: SqlMetadataStore) -> None:
+    """When the tables are gone under the running store, a call fails in our words."""
+    with store._database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE counters")
+
+    with pytest.raises(BackendUnavailableError):
+        store.feed.head()
+    with pytest.raises(BackendUnavailableError):
+        insert(store, factories.memory())
+    assert store.memories.counts(reach=ADA).total == 0
+
+
+@pytest.mark.parametrize(("durability", "expected"), [(Durability.FULL, 2), (Durability.NORMAL, 1)])
+def test_durability_is_what_was_chosen(context: BackendContext, durability: Durability, expected: int) -> None:
+    """The writing connection, as the reading ones, runs with the chosen setting, and the log is on."""
+    with SQL.open(SqlSettings(durability=durability), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        for lend in (store._database.writing, store._database.reading):
+            with lend() as connection:
+                assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == expected
+                assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def test_unknown_option_is_refused_by_name() -> None:
+    """A misspelt option does not pass silently."""
+    with pytest.raises(pydantic.ValidationError, match="durabilty"):
+        SqlSettings.model_validate({"durabilty": "full"})

@@ -1,0 +1,97 @@
+"""The migrations make the tables that the code uses, and databases of other versions are told apart."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from backends.sql.errors import SchemaVersionError
+from backends.sql.schema import HEAD, MIGRATIONS
+from backends.sql.tables import metadata
+from memsvc.ports.backend import BackendContext
+from memsvc.testing import factories
+from memsvc.testing.store_seams import ADA, insert
+
+OPEN = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from backends.sql import SQL, SqlSettings
+from memsvc.ports.backend import BackendContext
+
+with SQL.open(SqlSettings(), BackendContext(Path(sys.argv[1]), lambda: datetime.now(UTC))) as store:
+    store.ping()
+print([name for name in ("alembic", "sqlalchemy.orm") if name in sys.modules])
+"""
+
+
+def _version(context: BackendContext, version: str | None = None) -> list[str]:
+    with closing(sqlite3.connect(context.directory / "memsvc.db")) as connection, connection:
+        if version is not None:
+            connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        return [row[0] for row in connection.execute("SELECT version_num FROM alembic_version")]
+
+
+def test_head_is_the_newest_migration() -> None:
+    """The version in the code is that of the newest file in the folder, and there is one line of versions."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+def test_migrations_make_the_tables(store: SqlMetadataStore) -> None:
+    """A migrated database and the tables in the code do not differ: columns, types and indexes."""
+    with store._database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+
+        assert compare_metadata(context, metadata) == []
+
+
+def test_migrations_make_the_very_statements(store: SqlMetadataStore) -> None:
+    """Orders of index columns, conditions of indexes and tables without row numbers are the same too."""
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
+    with store._database.writing() as connection:
+        migrated = dict(connection.exec_driver_sql(query).tuples().all())
+        for name in migrated:
+            connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{name}"' if name in metadata.tables else "SELECT 1")
+        metadata.create_all(connection)
+        created = dict(connection.exec_driver_sql(query).tuples().all())
+
+    def words(statements: dict[str, str]) -> dict[str, str]:
+        return {name: " ".join(sql.split()) for name, sql in statements.items()}
+
+    assert words(migrated) == words(created)
+
+
+def test_up_to_date_database_is_left_alone(context: BackendContext) -> None:
+    """Opening again keeps everything, and does not spend time on importing the migration tool."""
+    with SQL.open(SqlSettings(), context) as store:
+        [memory] = insert(store, factories.memory())
+    with SQL.open(SqlSettings(), context) as store:
+        assert store.memories.get([memory.id], reach=ADA) == {memory.id: memory}
+
+    command = [sys.executable, "-W", "error", "-c", OPEN, str(context.directory)]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert imported == "[]\n"
+
+
+def test_newer_database_is_refused(context: BackendContext) -> None:
+    """A database of a version that the code does not know is left as it is, and the error says what to do."""
+    with SQL.open(SqlSettings(), context):
+        pass
+    _version(context, "9999")
+
+    with pytest.raises(SchemaVersionError, match="'9999'.*update memsvc"), SQL.open(SqlSettings(), context):
+        pass
+    assert _version(context) == ["9999"]

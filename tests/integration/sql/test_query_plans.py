@@ -1,0 +1,181 @@
+"""SQLite enters every hot query by an index, whatever it knows of the data."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from backends.sql import SqlMetadataStore
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field, Not, Range
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Keyword, Memory
+from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.ports.metadata import ContentName, Record
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, OWNER, insert, revise
+
+USUAL = And((AnyOf(Field.STATUS, ("ACTIVE",)), Not(Range(Field.EXPIRE_TIME, at_most=1e15))))
+SESSION = And((USUAL, AnyOf(Field.SESSION_ID, ("s",))))
+CURSOR = PageCursor(to_micros(NOW), 1)
+SCANS_ALLOWED = (
+    "SCAN listed_",
+    "SCAN chosen",
+    "SCAN counters",
+    "SCAN outbox USING INDEX outbox_pending",
+    "SCAN CONSTANT",
+)
+"""Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
+
+Use = Callable[[SqlMetadataStore], object]
+
+
+def _in_transaction(use: Callable[[Any], object]) -> Use:
+    def run(store: SqlMetadataStore) -> None:
+        with store.transaction() as transaction:
+            use(transaction)
+
+    return run
+
+
+def _update(store: SqlMetadataStore) -> None:
+    before = store.memories.by_rows([1], reach=ADA)[1]
+    revise(store, before, content="x", content_hash="x", tags=("n",), keywords=(), metadata={})
+
+
+def _purge(store: SqlMetadataStore) -> None:
+    with store.transaction() as transaction:
+        memory = transaction.get(store.memories.by_rows([1], reach=ADA)[1].id, reach=ADA)
+        assert isinstance(memory, Memory)
+        transaction.purge(memory)
+
+
+USES: dict[str, Use] = {
+    "get": lambda store: store.memories.get(["a", "b"], reach=ADA),
+    "get_by_key": lambda store: store.memories.get_by_key("k", reach=ADA),
+    "by_rows": lambda store: store.memories.by_rows([1, 2, 3], reach=ADA),
+    "candidates": lambda store: store.memories.candidates([1, 2, 3], reach=ADA),
+    "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
+    "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
+    "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
+    "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
+    "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
+    "counts": lambda store: store.memories.counts(reach=ADA),
+    "documents": lambda store: store.feed.documents([1, 2]),
+    "scan": lambda store: store.feed.scan(after_row=0, limit=9),
+    "expected": lambda store: store.feed.expected(after_row=0, limit=9),
+    "pending": lambda store: store.feed.pending(limit=9),
+    "since": lambda store: store.feed.since(1, limit=9),
+    "applied": lambda store: store.feed.applied(),
+    "head": lambda store: store.feed.head(),
+    "pending_count": lambda store: store.feed.pending_count(),
+    "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending(limit=1)),
+    "embeddings": lambda store: store.embeddings.get("m", [b"a", b"b"]),
+    "embedding count": lambda store: store.embeddings.count("m"),
+    "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
+    "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
+    "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),
+    "last_row": _in_transaction(lambda transaction: transaction.last_row(OWNER, "", "s")),
+    "insert": lambda store: insert(store, factories.memory("new")),
+    "update": _update,
+    "purge": _purge,
+    "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
+    "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
+    "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
+}
+
+
+class _Plans:
+    """The plan of every statement that a store runs, line by line."""
+
+    def __init__(self, store: SqlMetadataStore) -> None:
+        self._database = store._database
+        self.lines: list[str] = []
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        statements: list[tuple[str, Any]] = []
+
+        def note(_c: object, _u: object, statement: str, parameters: Any, _x: object, many: bool) -> None:  # noqa: FBT001
+            statements.append((statement, parameters[0] if many else parameters))
+
+        sa.event.listen(self._database._engine, "before_cursor_execute", note)
+        yield
+        sa.event.remove(self._database._engine, "before_cursor_execute", note)
+        with closing(sqlite3.connect(self._database.path)) as connection:
+            for statement, parameters in statements:
+                if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
+                    plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # noqa: S608 - our own
+                    self.lines += [line[3] for line in plan]
+
+    def scans(self) -> list[str]:
+        return [line for line in self.lines if line.startswith("SCAN") and not line.startswith(SCANS_ALLOWED)]
+
+
+@pytest.fixture
+def plans(store: SqlMetadataStore) -> _Plans:
+    """Watch a store that holds a few memories."""
+    [one] = insert(store, factories.memory("a", key="k", session_id="s", keywords=(Keyword("a", 1.0),), tags=("a",)))
+    insert(store, factories.memory("b", previous_row=one.row, session_id="s"))
+    with store.transaction() as transaction:
+        transaction.update(one, Record(one), ChangeAction.UPDATED)
+    return _Plans(store)
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_no_table_is_scanned(store: SqlMetadataStore, plans: _Plans, use: Use) -> None:
+    """Every statement finds its rows by an index or by their number."""
+    with plans.recorded():
+        use(store)
+
+    assert plans.lines
+    assert plans.scans() == []
+
+
+@pytest.mark.parametrize("use", ["by_rows", "candidates", "documents"])
+def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: _Plans, use: str) -> None:
+    """A few rows are looked up one by one; an owner's other memories are not touched."""
+    with plans.recorded():
+        USES[use](store)
+
+    assert {line for line in plans.lines if " memories " in line} == {
+        "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)"
+    }
+
+
+@pytest.mark.parametrize("after", [None, CURSOR], ids=["first", "later"])
+@pytest.mark.parametrize("field", OrderField, ids=str)
+def test_lists_are_read_in_order_from_an_index(
+    store: SqlMetadataStore, plans: _Plans, field: OrderField, after: PageCursor | None
+) -> None:
+    """A page is merged from the projects' indexes: what is sorted is the page, not the list."""
+    with plans.recorded():
+        store.memories.page(reach=ADA, where=USUAL, order=Order(field), after=after, limit=9)
+
+    assert plans.scans() == []
+    assert any(line.startswith(f"SEARCH memories USING INDEX memories_{field.value} (") for line in plans.lines)
+    assert {line for line in plans.lines if line.startswith("SEARCH")} <= {
+        *(line for line in plans.lines if f"INDEX memories_{field.value} (owner=? AND project_id=?" in line),
+        "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)",
+    }
+    sorts = [index for index, line in enumerate(plans.lines) if "TEMP B-TREE" in line]
+    assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
+
+
+@pytest.mark.parametrize("field", OrderField, ids=str)
+def test_lists_of_a_session_are_read_from_its_index(store: SqlMetadataStore, plans: _Plans, field: OrderField) -> None:
+    """A page of one session does not walk through the memories of the others."""
+    with plans.recorded():
+        store.memories.page(reach=ADA, where=SESSION, order=Order(field), after=CURSOR, limit=9)
+
+    searches = {line for line in plans.lines if line.startswith("SEARCH")}
+    assert searches == {
+        "SEARCH memories USING INDEX memories_session (owner=? AND project_id=? AND session_id=?)",
+        "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)",
+    }

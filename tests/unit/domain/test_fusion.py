@@ -1,0 +1,144 @@
+"""Fusion: properties that hold for any lists, and the numbers of the simple cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.fusion import Fused, Ranked, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.domain.query import Normalization
+
+WEIGHTS = {"dense": 0.7, "bm25": 0.3, "table": 0.1}
+Fuse = Callable[[dict[str, list[Ranked]]], Fused]
+FUSIONS: dict[str, Fuse] = {
+    "reciprocal rank": lambda rankings: reciprocal_rank(rankings, weights=WEIGHTS),
+    "min-max": lambda rankings: weighted_sum(rankings, weights=WEIGHTS),
+    "raw": lambda rankings: weighted_sum(rankings, weights=WEIGHTS, normalization=Normalization.NONE),
+    "factor": lambda rankings: weighted_sum(rankings, weights=WEIGHTS, single_retriever_factor=0.7),
+}
+
+
+@st.composite
+def _rankings(draw: st.DrawFn) -> dict[str, list[Ranked]]:
+    lists = {}
+    for name in WEIGHTS:
+        rows = draw(st.lists(st.integers(1, 12), unique=True, max_size=8))
+        scores = draw(st.lists(st.floats(0.001, 50), min_size=len(rows), max_size=len(rows)))
+        pairs = zip(rows, sorted(scores, reverse=True), strict=True)
+        lists[name] = [Ranked(row, entry_id(row, View.CHUNK, 0), score) for row, score in pairs]
+    return lists
+
+
+def _ranking(*scores: float) -> list[Ranked]:
+    return [Ranked(row, entry_id(row, View.CHUNK, 0), score) for row, score in enumerate(scores, start=1)]
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@given(rankings=_rankings())
+def test_the_order_of_the_lists_changes_no_bit(name: str, rankings: dict[str, list[Ranked]]) -> None:
+    """A permutation of the retrievers does not change the result."""
+    backwards = dict(reversed(rankings.items()))
+
+    assert FUSIONS[name](backwards) == FUSIONS[name](rankings)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@given(rankings=_rankings())
+def test_an_empty_list_changes_nothing(name: str, rankings: dict[str, list[Ranked]]) -> None:
+    """Adding a retriever that found nothing changes nothing."""
+    assert FUSIONS[name]({**rankings, "more": []}) == FUSIONS[name](rankings)
+
+
+@given(rankings=_rankings())
+def test_a_list_without_weight_changes_nothing(rankings: dict[str, list[Ranked]]) -> None:
+    """A retriever of weight 0 neither scores nor brings candidates."""
+    weights = {**WEIGHTS, "more": 0.0}
+    more = {**rankings, "more": _ranking(9.0, 8.0)}
+
+    assert weighted_sum(more, weights=weights) == weighted_sum(rankings, weights=weights)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@given(rankings=_rankings())
+def test_first_in_every_list_is_first(name: str, rankings: dict[str, list[Ranked]]) -> None:
+    """A memory that every retriever ranks first, with the highest score, has the highest total."""
+    best = {each: [Ranked(99, entry_id(99, View.CHUNK, 0), 60.0), *ranking] for each, ranking in rankings.items()}
+
+    totals = FUSIONS[name](best).totals
+
+    assert totals[99] == max(totals.values())
+
+
+@given(rankings=_rankings())
+def test_min_max_totals_are_between_0_and_1(rankings: dict[str, list[Ranked]]) -> None:
+    """The weighted mean of numbers in 0..1 is in 0..1."""
+    totals = weighted_sum(rankings, weights=WEIGHTS).totals
+
+    assert all(0.0 <= total <= 1.0 + 1e-12 for total in totals.values())
+
+
+@pytest.mark.parametrize("name", ["reciprocal rank", "min-max", "raw"])
+@given(rankings=_rankings())
+def test_shares_add_up_to_the_total(name: str, rankings: dict[str, list[Ranked]]) -> None:
+    """What the lists contribute is the total, for every memory that any of them holds."""
+    fused = FUSIONS[name](rankings)
+
+    sums = {row: sum(column.get(row, 0.0) for column in fused.shares.values()) for row in fused.totals}
+    assert fused.totals == pytest.approx(sums)
+    assert set(fused.totals) == {ranked.row for ranking in rankings.values() for ranked in ranking}
+
+
+def test_reciprocal_rank_adds_weight_over_constant_and_rank() -> None:
+    """Ranks count from 1; a list without a weight counts 1."""
+    fused = reciprocal_rank({"dense": _ranking(0.9, 0.8), "other": _ranking(3.0)}, weights={"dense": 0.5}, constant=60)
+
+    assert fused.totals == pytest.approx({1: 0.5 / 61 + 1 / 61, 2: 0.5 / 62})
+    assert fused.normalized["dense"] == pytest.approx({1: 1 / 61, 2: 1 / 62})
+
+
+def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
+    """The best of a list has 1, the last 0, a memory that is not in it 0."""
+    fused = weighted_sum({"dense": _ranking(0.9, 0.5, 0.1), "bm25": _ranking(7.0, 3.0)}, weights={"bm25": 3.0})
+
+    assert fused.totals == pytest.approx({1: 1.0, 2: 0.125, 3: 0.0})
+    assert fused.shares["bm25"] == pytest.approx({1: 0.75, 2: 0.0})
+
+
+@pytest.mark.parametrize("scores", [(0.3,), (0.3, 0.3, 0.3)])
+def test_equal_scores_are_all_the_best(scores: tuple[float, ...]) -> None:
+    """A list of one, or of equals, is not divided by zero: all of it has 1."""
+    assert set(weighted_sum({"dense": _ranking(*scores)}, weights={}).totals.values()) == {1.0}
+
+
+def test_the_factor_meets_memories_of_one_list_only() -> None:
+    """Two retrievers that agree need no discount."""
+    rankings = {"dense": _ranking(0.9, 0.8), "bm25": _ranking(5.0)}
+
+    fused = weighted_sum(rankings, weights={}, normalization=Normalization.NONE, single_retriever_factor=0.7)
+
+    assert fused.totals == pytest.approx({1: (0.9 + 5.0) / 2, 2: 0.7 * 0.8 / 2})
+
+
+def test_nothing_fuses_to_nothing() -> None:
+    """No lists, empty lists, or no weight at all give no memories."""
+    assert weighted_sum({}, weights={}).totals == {}
+    assert reciprocal_rank({"dense": []}, weights={}).totals == {}
+    assert weighted_sum({"dense": _ranking(1.0)}, weights={"dense": 0.0}).totals == {}
+
+
+def test_a_memory_is_ranked_by_its_best_entry() -> None:
+    """Entries of one memory become one place, where the first of them stood."""
+    hits = [
+        Hit(entry_id(7, View.CHUNK, 3), 0.9),
+        Hit(entry_id(5, View.CHUNK, 0), 0.8),
+        Hit(entry_id(7, View.CHUNK, 0), 0.7),
+    ]
+
+    assert best_per_row(hits) == [
+        Ranked(7, entry_id(7, View.CHUNK, 3), 0.9),
+        Ranked(5, entry_id(5, View.CHUNK, 0), 0.8),
+    ]

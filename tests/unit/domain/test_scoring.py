@@ -1,0 +1,217 @@
+"""Scoring: each boost alone, what they add up to, and time weighting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.fusion import Ranked
+from memsvc.domain.query import Candidate, Weighting
+from memsvc.domain.scoring import (
+    DATE,
+    MAX_ACCESS_FACTOR,
+    NEIGHBOUR,
+    SCALE,
+    SESSION,
+    SPEAKER,
+    Constants,
+    Scored,
+    boosted,
+    named_speakers,
+    time_factor,
+)
+
+NOW = datetime(2026, 2, 6, tzinfo=UTC)
+CONSTANTS = Constants()
+NO_DECAY = Weighting(decay_factor=1.0)
+
+
+def _candidate(row: int, *, previous: int | None = None, session: str = "", speaker: str = "") -> Candidate:
+    return Candidate(
+        row=row,
+        memory_id=f"{row:04d}",
+        previous_row=previous,
+        project_id="",
+        session_id=session,
+        speaker=speaker,
+        layer="SHORT_TERM",
+        status="ACTIVE",
+        importance=5,
+        access_count=0,
+        create_time=to_micros(NOW),
+        event_time=None,
+        chunk_count=1,
+    )
+
+
+def _score(
+    fused: dict[int, float],
+    *candidates: Candidate,
+    lexical: tuple[Ranked, ...] = (),
+    named: frozenset[str] = frozenset(),
+    dates: dict[int, float] | None = None,
+) -> Scored:
+    return boosted(
+        fused,
+        {candidate.row: candidate for candidate in candidates},
+        lexical=lexical,
+        named=named,
+        dates=dates or {},
+        constants=CONSTANTS,
+    )
+
+
+def test_without_boosts_the_score_is_the_scaled_fused_score() -> None:
+    """A score is divided by the highest sum there can be."""
+    scored = _score({1: 1.0, 2: 0.5}, _candidate(1), _candidate(2))
+
+    assert scored.scores == pytest.approx({1: 1 / 1.55, 2: 0.5 / 1.55})
+    assert scored.boosts_of(1) == ((SCALE, pytest.approx(1 / 1.55)),)
+
+
+def test_a_memory_gets_a_share_of_its_better_neighbour() -> None:
+    """The memory before and the one after it in the session count, the better one of them."""
+    candidates = (_candidate(1), _candidate(2, previous=1), _candidate(3, previous=2))
+
+    boosts = _score({1: 0.4, 2: 0.2, 3: 1.0}, *candidates).boosts[NEIGHBOUR]
+
+    assert boosts == pytest.approx({1: 0.25 * 0.2, 2: 0.25 * 1.0, 3: 0.25 * 0.2})
+
+
+def test_a_neighbour_that_was_not_found_gives_nothing() -> None:
+    """Only candidates have scores to share."""
+    assert NEIGHBOUR not in _score({2: 0.2}, _candidate(2, previous=1)).boosts
+
+
+def test_a_session_counts_by_its_three_best_lexical_hits() -> None:
+    """The best session gives its memories the whole boost, the others give theirs in proportion."""
+    candidates = [_candidate(row, session="a") for row in (1, 2, 3, 4)] + [_candidate(5, session="b"), _candidate(6)]
+    lexical = tuple(Ranked(row, row, score) for row, score in ((1, 4.0), (5, 4.0), (2, 3.0), (3, 1.0), (4, 1.0)))
+
+    boosts = _score(dict.fromkeys(range(1, 7), 0.5), *candidates, lexical=lexical).boosts[SESSION]
+
+    assert boosts == pytest.approx({1: 0.2, 2: 0.2, 3: 0.2, 4: 0.2, 5: 0.1})
+
+
+def test_a_met_date_counts_in_proportion() -> None:
+    """A half-met date gives half the boost, for candidates only."""
+    boosts = _score({1: 0.5, 2: 0.5}, _candidate(1), _candidate(2), dates={1: 0.6, 2: 0.0, 9: 1.0}).boosts[DATE]
+
+    assert boosts == pytest.approx({1: 0.06})
+
+
+def test_other_speakers_than_the_one_named_lose() -> None:
+    """A memory that nobody spoke loses nothing."""
+    candidates = (_candidate(1, speaker="Anna"), _candidate(2, speaker="Ben"), _candidate(3))
+
+    scored = _score({1: 0.5, 2: 0.5, 3: 0.5}, *candidates, named=frozenset({"Anna"}))
+
+    assert scored.boosts[SPEAKER] == {2: -0.15}
+
+
+@pytest.mark.parametrize("named", [frozenset(), frozenset({"Anna", "Ben"}), frozenset({"Carol"})])
+def test_naming_all_or_none_of_the_speakers_changes_nothing(named: frozenset[str]) -> None:
+    """Without a choice between speakers there is no speaker term."""
+    candidates = (_candidate(1, speaker="Anna"), _candidate(2, speaker="Ben"))
+
+    assert SPEAKER not in _score({1: 0.5, 2: 0.5}, *candidates, named=named).boosts
+
+
+def test_a_score_below_zero_is_zero() -> None:
+    """A penalty takes no more than there is."""
+    candidates = (_candidate(1, speaker="Anna"), _candidate(2, speaker="Ben"))
+
+    assert _score({1: 0.5, 2: 0.1}, *candidates, named=frozenset({"Anna"})).scores[2] == 0.0
+
+
+def test_rows_without_a_candidate_are_left_out() -> None:
+    """What the store no longer has is not scored, and the store's rows without a score neither."""
+    assert set(_score({1: 0.5, 2: 0.5}, _candidate(1, previous=2), _candidate(3)).scores) == {1}
+
+
+@given(
+    fused=st.dictionaries(st.integers(1, 9), st.floats(0, 1)),
+    lexical=st.lists(st.tuples(st.integers(1, 9), st.floats(0.01, 30)), unique_by=lambda pair: pair[0]),
+    dates=st.dictionaries(st.integers(1, 9), st.floats(0, 1)),
+    named=st.sampled_from([frozenset(), frozenset({"Anna"})]),
+)
+def test_scores_are_between_0_and_1_and_explained(
+    fused: dict[int, float], lexical: list[tuple[int, float]], dates: dict[int, float], named: frozenset[str]
+) -> None:
+    """Fused score and boosts add up to the score, scaled and never below 0."""
+    ranked = tuple(Ranked(row, row, score) for row, score in sorted(lexical, key=lambda pair: -pair[1]))
+    candidates = [
+        _candidate(row, previous=row - 1 or None, session="ab"[row % 2], speaker=("Anna", "Ben")[row % 2])
+        for row in range(1, 10)
+    ]
+
+    scored = _score(fused, *candidates, lexical=ranked, dates=dates, named=named)
+
+    assert set(scored.scores) == set(fused)
+    for row, score in scored.scores.items():
+        *added, (_, scale) = scored.boosts_of(row)
+        assert 0.0 <= score <= 1.0 + 1e-12
+        assert score == pytest.approx(max(0.0, (fused[row] + sum(boost for _, boost in added)) * scale))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Where does anna live?", {"Anna"}),
+        ("What is Anna's job?", {"Anna"}),
+        ("Is Joanna here?", set()),
+        ("What did Dr Who say?", set()),
+        ("Did Maria go out?", {"Maria Schmidt"}),
+        ("what does the user like, and the assistant?", set()),
+        ("王小明喜欢什么？", {"王小明"}),
+        ("", set()),
+    ],
+)
+def test_speakers_are_named_by_whole_words(text: str, expected: set[str]) -> None:
+    """A name counts in any case, whole, or by its first part; a role is no name."""
+    speakers = ("Anna", "Maria Schmidt", "Dr Watson", "user", "assistant", "王小明", "")
+
+    assert named_speakers(text, speakers) == expected
+
+
+def test_age_importance_and_use_multiply() -> None:
+    """The factor is that of the formula, by the time it happened."""
+    candidate = replace(_candidate(1), event_time=to_micros(NOW - timedelta(days=60)), importance=3, access_count=9)
+
+    factor = time_factor(candidate, NOW, Weighting(decay_factor=0.95))
+
+    assert factor == pytest.approx(0.95**2 * 0.92 * 1.1)
+
+
+def test_without_an_event_the_time_of_writing_counts() -> None:
+    """Age is measured from create_time when nothing says when it happened."""
+    candidate = replace(_candidate(1), create_time=to_micros(NOW - timedelta(days=30)))
+
+    assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(0.5)
+
+
+def test_the_future_is_as_good_as_today() -> None:
+    """A memory dated ahead is not lifted above the present."""
+    candidate = replace(_candidate(1), event_time=to_micros(NOW + timedelta(days=400)))
+
+    assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(1.0)
+
+
+def test_use_lifts_no_further_than_the_ceiling() -> None:
+    """However often a memory is read, the factor stays at most 1.3."""
+    often = replace(_candidate(1), access_count=10**9)
+
+    assert time_factor(often, NOW, NO_DECAY) == pytest.approx(MAX_ACCESS_FACTOR)
+
+
+@pytest.mark.parametrize(("layer", "expected"), [("CORE", 3.0), ("LONG_TERM", 2.0), ("SESSION", 1.0)])
+def test_layers_are_boosted(layer: str, expected: float) -> None:
+    """Core and long-term memories have boosts of their own."""
+    weighting = Weighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
+
+    assert time_factor(replace(_candidate(1), layer=layer), NOW, weighting) == pytest.approx(expected)
