@@ -71,6 +71,11 @@ class RankingSettings(_Part):
     speaker: float = Field(default=0.15, ge=0, le=1)
     """Taken off when the query names a speaker and another one speaks."""
 
+    time_weighting: bool = False
+    """Whether searches that do not say so weigh age, importance and use."""
+    decay_factor: float = Field(default=0.95, gt=0, le=1)
+    """What 30 days leave of a score when time is weighed."""
+
 
 class IndexingSettings(_Part):
     """How the indexes follow the store."""

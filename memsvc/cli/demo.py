@@ -50,10 +50,11 @@ def demo(
         client = stack.enter_context(Memsvc(address, user_id=USER))
         client.wait_ready(60.0)
         write(f"A server runs on {address}, started in {perf_counter() - begun:.1f} s.")
+        write("The memories are stored and embedded now; on a slow machine that takes a minute.")
         failures = _story(client)
         if keep is not None:
             write(f"The data stay in {directory / 'data'}: `memsvc serve --data-dir {directory / 'data'}`,")
-            write(f'then `memsvc search --user {USER} "Who plays the cello?"`.')
+            write(f'then `memsvc search --user {USER} "Which pet is coming?"`.')
     if failures:
         for failure in failures:
             write(f"NOT AS EXPECTED: {failure}")

@@ -54,7 +54,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 
     logs.configure(settings.log)
     with bootstrap.running(settings) as application:
-        asyncio.run(build(application, _options(settings.server, addresses)).run(ready))
+        asyncio.run(build(application, _options(settings, addresses)).run(ready))
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -64,11 +64,13 @@ def _write_whole(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def _options(server: ServerSettings, addresses: tuple[str, ...]) -> ServerOptions:
+def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
+    from memsvc.domain.query import Weighting  # noqa: PLC0415
     from memsvc.server.options import ServerOptions  # noqa: PLC0415
 
+    server, ranking = settings.server, settings.ranking
     return ServerOptions(
         addresses=addresses,
         grace_seconds=server.grace_seconds,
@@ -79,6 +81,7 @@ def _options(server: ServerSettings, addresses: tuple[str, ...]) -> ServerOption
         queue_factor=server.queue_factor,
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
+        default_weighting=Weighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
         version=version("memsvc"),
     )
 

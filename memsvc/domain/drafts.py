@@ -75,13 +75,13 @@ PATCHABLE = frozenset(
     {
         "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
         "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
-        "work_in_progress", "source", "metadata",
+        "work_in_progress", "source", "metadata", "ttl",
     }
 )  # fmt: skip
-"""The names of `Memory`'s fields that an update may change."""
+"""What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""
 
 PatchValue = (
-    str | int | float | bool | None | datetime | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]
+    str | int | float | bool | None | datetime | timedelta | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]
     | Mapping[str, Json] | Layer | Kind | Tier | Status
 )  # fmt: skip
 

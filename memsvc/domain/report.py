@@ -34,7 +34,7 @@ class ReindexPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:  # noqa: A001 - the word of the API
+class Notice:
     """Something an operator should know: a stable code, and a sentence that says what to do."""
 
     code: str
@@ -65,7 +65,7 @@ class Stats:
     lexical_count: int
     storage_bytes: int
     pending_changes: int
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Diagnosis:
     applied_position: int
     pending: int
     slowest: tuple[SlowOperation, ...]
-    warnings: tuple[Warning, ...]
+    warnings: tuple[Notice, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import structlog
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio
 
-from memsvc.domain.errors import MemsvcError
 from memsvc.server.edge import Edge
 
 LIVENESS = "liveness"
@@ -81,11 +80,7 @@ class Health:
         self._broken = broken
 
     def _unhealthy_ports(self) -> frozenset[str]:
-        try:
-            diagnosis = self._edge.application.diagnose.run(verify=False)
-        except MemsvcError:
-            return STORE
-        return frozenset(backend.port for backend in diagnosis.backends if not backend.healthy)
+        return frozenset(backend.port for backend in self._edge.application.diagnose.health() if not backend.healthy)
 
     async def _tell(self) -> None:
         replaying = self._edge.application.indexer.replaying

@@ -97,7 +97,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             scope_from(request.scope, calls.principal.get()),
             memory_id=request.memory.id.lower(),
             key="" if request.memory.id else request.memory.key,
-            patch=patch_from_proto(request, now=self._edge.now()),
+            patch=patch_from_proto(request),
             expected_revision=request.expected_revision,
             options=options,
         )

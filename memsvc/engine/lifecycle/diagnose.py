@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Warning
+from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.statistics import warnings
@@ -43,14 +43,18 @@ class Diagnose:
         self._indexer, self._reindex = upkeep
         self._performance = performance
 
+    def health(self) -> tuple[BackendHealth, ...]:
+        """Ping every backend, and no more."""
+        return tuple(_health(backend) for backend in self._backends)
+
     def run(self, *, verify: bool) -> Diagnosis:
         """Return how the service is; a sick backend is part of the answer, not an error."""
-        health = tuple(_health(backend) for backend in self._backends)
+        health = self.health()
         broken = {backend.port for backend in health if not backend.healthy}
         reports, found = self._indexes(broken, verify=verify)
         pending = self._feed.pending_count()
         found.extend(warnings(pending, replaying=self._indexer.replaying))
-        found.extend(Warning("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
+        found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
         return Diagnosis(
             healthy=not broken and not any(warning.code != "INDEX_LAGGING" for warning in found),
             backends=health,
@@ -62,7 +66,7 @@ class Diagnose:
             warnings=tuple(found),
         )
 
-    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Warning]]:
+    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Notice]]:
         readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}
         reports, found = [], []
         for port, read in readers.items():
@@ -71,7 +75,7 @@ class Diagnose:
             try:
                 report = read(verify=verify)
             except MemsvcError as error:
-                found.append(Warning("INDEX_UNREADABLE", f"{port}: {error}"))
+                found.append(Notice("INDEX_UNREADABLE", f"{port}: {error}"))
                 continue
             reports.append(report)
             found.extend(_index_warnings(report))
@@ -129,15 +133,15 @@ def _health(backend: Pinged) -> BackendHealth:
     )
 
 
-def _index_warnings(report: IndexReport) -> list[Warning]:
+def _index_warnings(report: IndexReport) -> list[Notice]:
     found = []
     if not report.generation:
         found.append(
-            Warning("INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex.")
+            Notice("INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex.")
         )
     if report.missing or report.stale or report.orphaned:
         found.append(
-            Warning(
+            Notice(
                 "INDEX_DIFFERS",
                 f"{report.index}: {report.missing} memories are missing, {report.stale} stale and {report.orphaned} "
                 "orphaned; run Reindex in mode REPAIR.",

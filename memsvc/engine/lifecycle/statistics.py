@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.report import Stats, Warning
+from memsvc.domain.report import Notice, Stats
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.index.indexer import Indexer
 from memsvc.ports.lexical import LexicalIndex
@@ -40,14 +40,14 @@ class Statistics:
         )
 
 
-def warnings(pending: int, *, replaying: bool) -> list[Warning]:
+def warnings(pending: int, *, replaying: bool) -> list[Notice]:
     """Return what an operator should know of the indexer."""
     found = []
     if replaying:
-        found.append(Warning("REPLAYING", "The indexes are being brought up to date after a start; searches wait."))
+        found.append(Notice("REPLAYING", "The indexes are being brought up to date after a start; searches wait."))
     if pending > LAGGING:
         found.append(
-            Warning(
+            Notice(
                 "INDEX_LAGGING",
                 f"{pending} changes are stored but not yet found by searches: an import is under way, "
                 "or the embedder is too slow for the load.",

@@ -61,6 +61,9 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime) -> Memory:
     wanted = dict(values)
     if wanted.get("keywords"):
         wanted["keywords"] = normal_keywords(wanted["keywords"])
+    if "ttl" in wanted:
+        ttl = wanted.pop("ttl")
+        wanted["expire_time"] = now + ttl if ttl is not None else wanted.get("expire_time")
     _follow_layer(before, wanted, now)
     differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
     if not differing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from memsvc.domain.drafts import PATCHABLE, Patch, PatchValue
 from memsvc.domain.memory import Layer, Status, Tier
@@ -14,9 +13,6 @@ from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import vector_from_proto
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-
-MASKABLE = PATCHABLE | {"ttl"}
-"""What an update_mask may name."""
 
 DEFAULT_IMPORTANCE = 3
 
@@ -34,6 +30,7 @@ _VALUES: Mapping[str, Callable[[types.Memory], PatchValue]] = {
     "event_time": lambda memory: time_from_proto(memory.event_time) if memory.HasField("event_time") else None,
     "expire_time": lambda memory: time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
     "metadata": lambda memory: struct_from_proto(memory.metadata),
+    "ttl": lambda memory: span_from_proto(memory.ttl) if memory.HasField("ttl") else None,
 }
 """How a field is read where it is not simply a text or a boolean; a field without a value gives its default."""
 
@@ -45,7 +42,7 @@ def masked_fields(request: pb.UpdateMemoryRequest) -> list[str]:
     """
     if request.update_mask.paths:
         return list(dict.fromkeys(request.update_mask.paths))
-    given = {descriptor.name for descriptor, _ in request.memory.ListFields()} & MASKABLE
+    given = {descriptor.name for descriptor, _ in request.memory.ListFields()} & PATCHABLE
     if not request.memory.id:
         given.discard("key")
     if not request.memory.metadata.fields:
@@ -53,16 +50,12 @@ def masked_fields(request: pb.UpdateMemoryRequest) -> list[str]:
     return sorted(given)
 
 
-def patch_from_proto(request: pb.UpdateMemoryRequest, *, now: datetime) -> Patch:
+def patch_from_proto(request: pb.UpdateMemoryRequest) -> Patch:
     """Return what an update changes. A kind without a value is None: the default of a memory with its speaker."""
     memory = request.memory
     fields = masked_fields(request)
     values: dict[str, PatchValue] = {}
     for name in fields:
-        if name == "ttl":
-            continue
         read = _VALUES.get(name)
         values[name] = read(memory) if read else getattr(memory, name)
-    if "ttl" in fields and values.get("expire_time") is None:
-        values["expire_time"] = now + span_from_proto(memory.ttl) if memory.HasField("ttl") else None
     return Patch(values=values, vector=vector_from_proto(request.vector))

@@ -10,13 +10,13 @@ from memsvc.domain.report import (
     Diagnosis,
     IndexKind,
     IndexReport,
+    Notice,
     OperationPerformance,
     Percentiles,
     ReindexMode,
     ReindexPhase,
     ReindexProgress,
     Stats,
-    Warning,  # noqa: A004 - the word of the API
 )
 from memsvc.server.convert.enums import INDEX_KIND, REINDEX_MODE, REINDEX_PHASE
 from memsvc.server.convert.times import seconds_to_proto, time_to_proto
@@ -161,5 +161,5 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _warnings(warnings: Sequence[Warning]) -> list[pb.Warning]:
+def _warnings(warnings: Sequence[Notice]) -> list[pb.Warning]:
     return [pb.Warning(code=warning.code, message=warning.message) for warning in warnings]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import Draft, Rejected
+from memsvc.domain.drafts import PATCHABLE, Draft, Rejected
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
-from memsvc.server.convert.patches import MASKABLE, masked_fields
+from memsvc.server.convert.patches import masked_fields
 from memsvc.server.status import rejected_from_error
 from memsvc.server.validate.memories import check_draft, check_fields
 from memsvc.server.validate.scopes import check_request_id, check_scope
@@ -78,7 +78,7 @@ def check_update(request: pb.UpdateMemoryRequest, *, dimension: int) -> None:
     else:
         found.add("memory.id", "must be set, or memory.key")
     for index, path in enumerate(request.update_mask.paths):
-        if path not in MASKABLE:
+        if path not in PATCHABLE:
             found.add(f"update_mask.paths[{index}]", "must be the name of a field of Memory that can be changed")
     names = frozenset(masked_fields(request))
     check_fields(found, request.memory, names if request.memory.id else names - {"key"})

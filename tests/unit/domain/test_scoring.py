@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -31,7 +30,18 @@ CONSTANTS = Constants()
 NO_DECAY = Weighting(decay_factor=1.0)
 
 
-def _candidate(row: int, *, previous: int | None = None, session: str = "", speaker: str = "") -> Candidate:
+def _candidate(  # noqa: PLR0913 - the fields that scoring reads, all optional
+    row: int,
+    *,
+    previous: int | None = None,
+    session: str = "",
+    speaker: str = "",
+    layer: str = "SHORT_TERM",
+    importance: int = 5,
+    access_count: int = 0,
+    created: datetime = NOW,
+    happened: datetime | None = None,
+) -> Candidate:
     return Candidate(
         row=row,
         memory_id=f"{row:04d}",
@@ -39,12 +49,12 @@ def _candidate(row: int, *, previous: int | None = None, session: str = "", spea
         project_id="",
         session_id=session,
         speaker=speaker,
-        layer="SHORT_TERM",
+        layer=layer,
         status="ACTIVE",
-        importance=5,
-        access_count=0,
-        create_time=to_micros(NOW),
-        event_time=None,
+        importance=importance,
+        access_count=access_count,
+        create_time=to_micros(created),
+        event_time=None if happened is None else to_micros(happened),
         chunk_count=1,
     )
 
@@ -71,7 +81,7 @@ def test_without_boosts_the_score_is_the_scaled_fused_score() -> None:
     scored = _score({1: 1.0, 2: 0.5}, _candidate(1), _candidate(2))
 
     assert scored.scores == pytest.approx({1: 1 / 1.55, 2: 0.5 / 1.55})
-    assert scored.boosts_of(1) == ((SCALE, pytest.approx(1 / 1.55)),)
+    assert scored.boosts_of(1) == ((SCALE, CONSTANTS.scale),)
 
 
 def test_a_memory_gets_a_share_of_its_better_neighbour() -> None:
@@ -181,7 +191,7 @@ def test_speakers_are_named_by_whole_words(text: str, expected: set[str]) -> Non
 
 def test_age_importance_and_use_multiply() -> None:
     """The factor is that of the formula, by the time it happened."""
-    candidate = replace(_candidate(1), event_time=to_micros(NOW - timedelta(days=60)), importance=3, access_count=9)
+    candidate = _candidate(1, happened=NOW - timedelta(days=60), importance=3, access_count=9)
 
     factor = time_factor(candidate, NOW, Weighting(decay_factor=0.95))
 
@@ -190,21 +200,21 @@ def test_age_importance_and_use_multiply() -> None:
 
 def test_without_an_event_the_time_of_writing_counts() -> None:
     """Age is measured from create_time when nothing says when it happened."""
-    candidate = replace(_candidate(1), create_time=to_micros(NOW - timedelta(days=30)))
+    candidate = _candidate(1, created=NOW - timedelta(days=30))
 
     assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(0.5)
 
 
 def test_the_future_is_as_good_as_today() -> None:
     """A memory dated ahead is not lifted above the present."""
-    candidate = replace(_candidate(1), event_time=to_micros(NOW + timedelta(days=400)))
+    candidate = _candidate(1, happened=NOW + timedelta(days=400))
 
     assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(1.0)
 
 
 def test_use_lifts_no_further_than_the_ceiling() -> None:
     """However often a memory is read, the factor stays at most 1.3."""
-    often = replace(_candidate(1), access_count=10**9)
+    often = _candidate(1, access_count=10**9)
 
     assert time_factor(often, NOW, NO_DECAY) == pytest.approx(MAX_ACCESS_FACTOR)
 
@@ -214,4 +224,4 @@ def test_layers_are_boosted(layer: str, expected: float) -> None:
     """Core and long-term memories have boosts of their own."""
     weighting = Weighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
 
-    assert time_factor(replace(_candidate(1), layer=layer), NOW, weighting) == pytest.approx(expected)
+    assert time_factor(_candidate(1, layer=layer), NOW, weighting) == pytest.approx(expected)

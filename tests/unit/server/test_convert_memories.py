@@ -175,7 +175,7 @@ def test_an_empty_vector_is_none() -> None:
 def patch(memory: types.Memory, *paths: str) -> dict[str, object]:
     """Return what an update of these paths changes."""
     request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=paths))
-    return dict(patch_from_proto(request, now=NOW).values)
+    return dict(patch_from_proto(request).values)
 
 
 def test_a_masked_field_without_a_value_gets_its_default() -> None:
@@ -183,7 +183,8 @@ def test_a_masked_field_without_a_value_gets_its_default() -> None:
     defaults = patch(types.Memory(id=ID), *sorted(PATCHABLE - {"content"}))
 
     blank = Memory(id="", scope=memory().scope, content="", create_time=NOW, update_time=NOW, content_hash="")
-    expected = {name: getattr(blank, name) for name in PATCHABLE - {"content", "kind"}} | {"kind": None}
+    expected = {name: getattr(blank, name) for name in PATCHABLE - {"content", "kind", "ttl"}}
+    expected |= {"kind": None, "ttl": None}
     assert expected == defaults
 
 
@@ -200,13 +201,6 @@ def test_a_key_without_an_id_names_the_memory_and_changes_nothing() -> None:
     assert patch(types.Memory(key="k", title="t")) == {"title": "t"}
 
 
-def test_a_time_to_live_counts_from_now() -> None:
-    """In an update it becomes the expiry."""
-    assert {"expire_time": NOW + timedelta(seconds=60)} == patch(types.Memory(id=ID, ttl=Duration(seconds=60)), "ttl")
-
-
-def test_an_expiry_stays_when_the_time_to_live_is_cleared_beside_it() -> None:
-    """The value wins over the clearing."""
-    given_ = types.Memory(id=ID, expire_time=time_to_proto(NOW))
-
-    assert patch(given_, "ttl", "expire_time") == {"expire_time": NOW}
+def test_a_time_to_live_is_a_change_of_its_own() -> None:
+    """It counts from the moment of the change, so that a repeated request is the same request."""
+    assert {"ttl": timedelta(seconds=60)} == patch(types.Memory(id=ID, ttl=Duration(seconds=60)), "ttl")

@@ -374,3 +374,15 @@ def test_a_hard_deletion_leaves_nothing(desk: Desk, is_deleted: bool) -> None:  
     with pytest.raises(MemoryNotFoundError):
         delete(desk, memory.id, hard=True)
     assert ChangeAction.PURGED is actions(desk)[-1]
+
+
+def test_a_time_to_live_counts_from_the_change_and_its_repetition_is_the_same_request(desk: Desk) -> None:
+    """ttl sets the expiry once; sent again a minute later with the same request_id it changes nothing."""
+    before = desk.create("Anna lives in Lisbon.").memory
+
+    first = update(desk, before.id, request_id="r", ttl=timedelta(hours=1))
+    desk.clock.advance(minutes=1)
+    again = update(desk, before.id, request_id="r", ttl=timedelta(hours=1))
+
+    assert before.create_time + timedelta(hours=1) == first.memory.expire_time
+    assert first.memory == again.memory

@@ -1,0 +1,199 @@
+"""What the client does on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.client import AsyncMemsvc, Draft, Memsvc, MemsvcCallError
+from memsvc.client.upload import BATCH_MEMORIES
+from tests.unit.client.scripted import Memories, scripted_service
+
+DRAFTS = BATCH_MEMORIES * 3 + 7
+
+
+@pytest.fixture
+def service() -> Memories:
+    return Memories()  # type: ignore[abstract]  # the rest is UNIMPLEMENTED
+
+
+@pytest.fixture
+def address(service: Memories, tmp_path: Path) -> Iterator[str]:
+    with scripted_service(service, tmp_path) as address:
+        yield address
+
+
+def drafts(count: int = DRAFTS) -> Iterator[Draft]:
+    for number in range(count):
+        yield {"content": f"memory {number}"}
+
+
+def test_a_mutation_is_tried_again_with_the_same_request_id(service: Memories, address: str) -> None:
+    """A call that finds the service unavailable is repeated with the id that it made for itself."""
+    service.failing = 2
+
+    with Memsvc(address, user_id="u") as client:
+        reply = client.create("text")
+
+    assert reply.memory.content == "text"
+    assert len(service.request_ids) == 3
+    assert len(set(service.request_ids)) == 1
+    assert service.request_ids[0]
+
+
+def test_tries_come_to_an_end(service: Memories, address: str) -> None:
+    """After four tries the caller is told."""
+    service.failing = 100
+
+    with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
+        client.create("text")
+
+    assert raised.value.code is grpc.StatusCode.UNAVAILABLE
+    assert len(service.request_ids) == 4
+
+
+def test_two_mutations_are_two_requests(service: Memories, address: str) -> None:
+    """Each call makes an id of its own."""
+    with Memsvc(address, user_id="u") as client:
+        client.create("one")
+        client.create("two")
+
+    assert len(set(service.request_ids)) == 2
+
+
+def test_nobody_there_is_unavailable(tmp_path: Path) -> None:
+    """A service that cannot be reached is a call error without a reason."""
+    with Memsvc(f"unix:{tmp_path / 'nothing'}", user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
+        client.get("x")
+
+    assert raised.value.code is grpc.StatusCode.UNAVAILABLE
+    assert raised.value.reason == ""
+
+
+def test_list_fetches_page_after_page(service: Memories, address: str) -> None:
+    """The iterator goes over all pages, and fetches none before it is needed."""
+    with Memsvc(address, user_id="u") as client:
+        found = client.list()
+        first = next(found)
+        fetched_for_the_first = len(service.pages)
+        rest = [memory.id for memory in found]
+
+    assert first.id == "0-0"
+    assert fetched_for_the_first == 1
+    assert rest == ["0-1", "1-0", "1-1", "2-0", "2-1"]
+
+
+def test_import_sends_batches_and_ends_with_done(service: Memories, address: str) -> None:
+    """Drafts go up in batches; the last response is done and counts them all."""
+    with Memsvc(address, user_id="u") as client:
+        progress = list(client.import_memories(drafts()))
+
+    assert [each.done for each in progress] == [*[False] * (len(progress) - 1), True]
+    assert progress[-1].created == DRAFTS
+    assert service.streams == [[0, BATCH_MEMORIES, BATCH_MEMORIES * 2, BATCH_MEMORIES * 3]]
+
+
+def test_import_of_nothing_is_done_at_once(address: str) -> None:
+    """An import without drafts ends well."""
+    with Memsvc(address, user_id="u") as client:
+        progress = list(client.import_memories([]))
+
+    assert progress[-1].done
+    assert progress[-1].received == 0
+
+
+def test_broken_import_goes_on_where_the_service_says(service: Memories, address: str) -> None:
+    """After a break the same import is resumed, nothing is skipped, and the counts are of the whole."""
+    service.breaking = 2
+
+    with Memsvc(address, user_id="u") as client:
+        progress = list(client.import_memories(drafts()))
+
+    assert len(service.streams) == 2
+    assert service.streams[1][0] == BATCH_MEMORIES * 2
+    assert len(set(service.request_ids)) == 1
+    assert progress[-1].created == DRAFTS
+    assert progress[-1].done
+
+
+def test_import_of_another_process_is_resumed(service: Memories, address: str) -> None:
+    """With the same drafts from the first on, what is durable already is not sent again."""
+    service.stored = BATCH_MEMORIES * 2
+
+    with Memsvc(address, user_id="u") as client:
+        progress = list(client.import_memories(drafts(), request_id="mine"))
+
+    assert service.request_ids == ["mine"]
+    assert service.streams == [[BATCH_MEMORIES * 2, BATCH_MEMORIES * 3]]
+    assert progress[-1].next_index == DRAFTS
+
+
+def test_error_of_the_source_ends_the_import(address: str) -> None:
+    """What the drafts raise reaches the caller as it is."""
+
+    def broken() -> Iterator[Draft]:
+        yield {"content": "fine"}
+        raise LookupError("the file ended")
+
+    with Memsvc(address, user_id="u") as client, pytest.raises(LookupError, match="the file ended"):
+        list(client.import_memories(broken()))
+
+
+def test_import_takes_an_asynchronous_source(address: str) -> None:
+    """Drafts may come from an asynchronous iterable."""
+
+    async def source() -> AsyncIterator[Draft]:
+        for draft in drafts(3):
+            yield draft
+
+    async def run() -> list[int]:
+        async with AsyncMemsvc(address, user_id="u") as client:
+            return [progress.created async for progress in client.import_memories(source())]
+
+    assert asyncio.run(run())[-1] == 3
+
+
+def test_leaving_a_stream_early_ends_the_call(address: str) -> None:
+    """A stream without end can be left, and the client still closes."""
+    with Memsvc(address, user_id="u") as client:
+        for progress in client.reindex(["VECTORS"]):
+            if progress.done >= 3:
+                break
+
+    assert progress.done == 3
+
+
+def test_closed_client_says_so(address: str) -> None:
+    """A call outside of the context is a mistake of the caller."""
+    client = Memsvc(address, user_id="u")
+
+    with pytest.raises(RuntimeError, match="not open"):
+        client.get("x")
+
+
+def test_closing_twice_is_no_error(address: str) -> None:
+    """Close may be called again."""
+    with Memsvc(address, user_id="u") as client:
+        client.close()
+
+
+def test_clients_share_a_loop_and_outlive_each_other(address: str) -> None:
+    """Closing one client leaves the others working."""
+    with Memsvc(address, user_id="u") as first:
+        with Memsvc(address, user_id="v") as second:
+            second.create("two")
+        reply = first.create("one")
+
+    assert reply.memory.content == "one"
+
+
+def test_service_that_never_gets_ready_is_told(tmp_path: Path) -> None:
+    """Waiting has an end."""
+    with Memsvc(f"unix:{tmp_path / 'nothing'}", user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
+        client.wait_ready(0.2)
+
+    assert raised.value.code is grpc.StatusCode.DEADLINE_EXCEEDED

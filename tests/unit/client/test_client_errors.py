@@ -1,0 +1,57 @@
+"""Errors as the client tells them."""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2 as details
+from google.rpc.status_pb2 import Status
+
+from memsvc.client import MemsvcCallError, Violation
+
+CODE = grpc.StatusCode.INVALID_ARGUMENT
+
+
+def packed(*parts: Message) -> bytes:
+    status = Status(code=3, message="bad")
+    for part in parts:
+        one = AnyMessage()
+        one.Pack(part)
+        status.details.append(one)
+    return status.SerializeToString()
+
+
+def test_details_are_decoded() -> None:
+    """Reason, metadata, violations and the pause come out of the status details."""
+    sent = packed(
+        details.ErrorInfo(domain="memsvc", reason="ERROR_REASON_INVALID_REQUEST", metadata={"a": "b"}),
+        details.BadRequest(field_violations=[details.BadRequest.FieldViolation(field="limit", description="too big")]),
+        details.RetryInfo(retry_delay=Duration(seconds=1, nanos=500_000_000)),
+    )
+
+    error = MemsvcCallError.from_status(CODE, "bad", sent)
+
+    assert error.reason == "INVALID_REQUEST"
+    assert error.metadata == {"a": "b"}
+    assert error.violations == (Violation("limit", "too big"),)
+    assert error.retry_seconds == 1.5
+    assert str(error) == "INVALID_REQUEST: bad (limit: too big)"
+
+
+def test_details_of_somebody_else_are_no_reason() -> None:
+    """A proxy's own ErrorInfo does not pass for the service's."""
+    sent = packed(details.ErrorInfo(domain="proxy.example", reason="QUOTA"))
+
+    error = MemsvcCallError.from_status(CODE, "bad", sent)
+
+    assert error.reason == ""
+    assert error.metadata == {}
+
+
+def test_unreadable_details_count_as_none() -> None:
+    """Garbage in the trailers hides neither code nor message."""
+    error = MemsvcCallError.from_status(CODE, "bad", b"\xff\xff\xff")
+
+    assert (error.code, error.message, error.violations, error.retry_seconds) == (CODE, "bad", (), None)

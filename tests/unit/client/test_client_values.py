@@ -1,0 +1,157 @@
+"""Plain values and the messages that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from memsvc.client import Changes, Filters, MemoryFields, SearchOptions, convert, values
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle
+from memsvc.v1 import search_service_pb2 as searches
+from memsvc.v1 import types_pb2 as types
+
+OUTPUT_ONLY = {
+    "id",
+    "access_count",
+    "create_time",
+    "update_time",
+    "access_time",
+    "content_hash",
+    "supersedes_id",
+    "superseded_by_id",
+    "revision",
+}
+
+
+@pytest.mark.parametrize(
+    ("literal", "enum", "prefix"),
+    [
+        (values.Layer, types.MemoryLayer, "MEMORY_LAYER_"),
+        (values.Kind, types.MemoryKind, "MEMORY_KIND_"),
+        (values.Tier, types.MemoryTier, "MEMORY_TIER_"),
+        (values.Status, types.MemoryStatus, "MEMORY_STATUS_"),
+        (values.WaitFor, types.WaitFor, "WAIT_FOR_"),
+        (values.OnDuplicate, types.OnDuplicate, "ON_DUPLICATE_"),
+        (values.Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY_"),
+        (values.TimeField, types.TimeField, "TIME_FIELD_"),
+        (values.SearchMode, searches.SearchMode, "SEARCH_MODE_"),
+        (values.Index, lifecycle.IndexKind, "INDEX_KIND_"),
+        (values.ReindexMode, lifecycle.ReindexMode, "REINDEX_MODE_"),
+    ],
+)
+def test_names_are_those_of_the_api(literal: Any, enum: Any, prefix: str) -> None:
+    """Every value of an enum can be named, and nothing else."""
+    named = [f"{prefix}{name}" for name in get_args(literal)]
+
+    assert named == [name for name in enum.keys() if not name.endswith("_UNSPECIFIED")]
+
+
+def test_every_field_of_a_memory_can_be_given() -> None:
+    """What the API takes, the client takes; the scope's parts stand for themselves."""
+    given = set(MemoryFields.__annotations__) - set(convert.SCOPE_FIELDS) | {"content", "status", "scope"}
+
+    assert given == field_names(types.Memory) - OUTPUT_ONLY
+    assert set(Changes.__annotations__) - set(MemoryFields.__annotations__) == {"content", "status", "vector"}
+
+
+def test_every_field_of_a_filter_can_be_given() -> None:
+    """What the API can filter by, the client can."""
+    assert set(Filters.__annotations__) == field_names(types.Filter)
+
+
+def test_every_field_of_a_search_can_be_given() -> None:
+    """What the API can search by, the client can."""
+    given = set(SearchOptions.__annotations__) - {"filters"} | {"filter", "scope", "query"}
+
+    assert given == field_names(searches.SearchRequest)
+
+
+def field_names(message: Any) -> set[str]:
+    return {field.name for field in message.DESCRIPTOR.fields}
+
+
+def test_memory_is_converted_field_by_field() -> None:
+    """Plain values become the messages of the API."""
+    memory = convert.memory_to_proto(
+        {
+            "layer": "CORE",
+            "tags": ["a"],
+            "keywords": {"tea": 0.5},
+            "file_refs": [("report", "r1")],
+            "event_time": datetime(2026, 1, 2, tzinfo=UTC),
+            "ttl": timedelta(hours=1),
+            "metadata": {"n": 1, "deep": {"list": [True, None]}},
+            "session_id": "s",
+        },
+        content="text",
+    )
+
+    assert MessageToDict(memory) == {
+        "scope": {"sessionId": "s"},
+        "layer": "MEMORY_LAYER_CORE",
+        "content": "text",
+        "tags": ["a"],
+        "keywords": [{"term": "tea", "weight": 0.5}],
+        "fileRefs": [{"category": "report", "id": "r1"}],
+        "eventTime": "2026-01-02T00:00:00Z",
+        "ttl": "3600s",
+        "metadata": {"n": 1.0, "deep": {"list": [True, None]}},
+    }
+
+
+def test_keywords_without_weights_weigh_one() -> None:
+    """A list of words is enough."""
+    memory = convert.memory_to_proto({"keywords": ["tea", "cup"]})
+
+    assert [(keyword.term, keyword.weight) for keyword in memory.keywords] == [("tea", 1.0), ("cup", 1.0)]
+
+
+def test_filter_is_converted_field_by_field() -> None:
+    """Ranges, enums and metadata become the messages of the API."""
+    wanted = convert.filter_to_proto(
+        {
+            "kinds": ["NOTE", "TASK"],
+            "create_time": (None, datetime(2026, 1, 2, tzinfo=UTC)),
+            "last_days_field": "EVENT_TIME",
+            "min_confidence": 0.0,
+            "metadata": {"a.b": True, "n": None, "s": "x", "i": 2},
+        }
+    )
+
+    assert MessageToDict(wanted) == {
+        "kinds": ["MEMORY_KIND_NOTE", "MEMORY_KIND_TASK"],
+        "createTime": {"end": "2026-01-02T00:00:00Z"},
+        "lastDaysField": "TIME_FIELD_EVENT_TIME",
+        "minConfidence": 0.0,
+        "metadata": [
+            {"path": "a.b", "value": True},
+            {"path": "n", "value": None},
+            {"path": "s", "value": "x"},
+            {"path": "i", "value": 2.0},
+        ],
+    }
+
+
+def test_moment_without_a_zone_is_refused() -> None:
+    """Nobody can say which moment it is."""
+    with pytest.raises(ValueError, match="event_time: 2026-01-02T00:00:00 needs a time zone"):
+        convert.memory_to_proto({"event_time": datetime(2026, 1, 2)})  # noqa: DTZ001 - that is the point
+
+
+def test_unknown_name_is_refused_with_the_known_ones() -> None:
+    """A typing error is told with what would be right."""
+    with pytest.raises(ValueError, match="mode: 'FUZZY' is none of HYBRID, SEMANTIC, KEYWORD"):
+        convert.named("mode", "FUZZY")
+
+
+def test_messages_pass_through_batches() -> None:
+    """A batch takes messages as well as plain values."""
+    drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types.Memory(content="b")]
+
+    items = [convert.batch_memory_to_proto(draft) for draft in drafts]
+
+    assert [(item.memory.content, list(item.vector)) for item in items] == [("a", [1.0]), ("b", [])]
