@@ -4,7 +4,7 @@ Why it looks like this, measured on two cores:
 
 * The engine keeps no state between calls (every buffer is made in the call), so calls may overlap, and the bits of
   a vector depend neither on the number of threads nor on what runs beside it. So there is no lock around it: behind
-  one, a query waited for the passage before it, and in batches of eight for all eight (20 times as long).
+  one, a query waited for the passage before it, and for all eight of a batch of eight (ten times as long).
 * Batches make a passage no cheaper than one call for each, so every call embeds one text. That is also why a query
   never waits for an import.
 * libgomp spins between the parallel regions of a call. On a machine with other work a query of 20 ms then took

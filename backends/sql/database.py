@@ -29,7 +29,8 @@ class Database:
         """Open nothing yet; connections are made when they are first needed."""
         self.path = path
         self._wait_seconds = settings.wait_seconds
-        self._engine = sa.create_engine(f"sqlite:///{path}", poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        url = sa.URL.create("sqlite", database=str(path))
+        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
         def prepare(connection: Any, _record: object) -> None:
             prepare_connection(connection, settings)

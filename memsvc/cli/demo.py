@@ -139,7 +139,7 @@ def demo_documents() -> list[types.Memory]:
             texts["README.md"] = str(metadata("memsvc").json.get("description", ""))
         except PackageNotFoundError:
             return []
-    return [memory for name, text in texts.items() if text.strip() for memory in memories_from_markdown(text, name)]
+    return [memory for name, text in texts.items() for memory in memories_from_markdown(text, name)]
 
 
 def _ask(client: Memsvc, question: Question) -> int:

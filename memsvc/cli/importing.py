@@ -68,7 +68,7 @@ def import_memories(
         write_json(last)
     else:
         write(
-            f"{last.received:,} read: {last.created:,} created, {last.updated:,} updated,"
+            f"{last.next_index:,} read: {last.created:,} created, {last.updated:,} updated,"
             f" {last.duplicates:,} already there, {last.failed:,} failed"
             f" ({last.memories_per_second:,.0f} a second)"
         )

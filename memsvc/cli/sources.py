@@ -86,10 +86,17 @@ def memories_from_lines(lines: IO[str] | TextIOBase | Iterable[str], name: str) 
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield Parse(line, types.Memory())
+                yield _memory(line)
             except ParseError as error:
                 message = f"Line {number} of {name} is no memory: {error}"
                 raise CommandError(message) from error
+
+
+def _memory(line: str) -> types.Memory:
+    if not line.lstrip().startswith("{"):
+        message = "it is no JSON object."
+        raise ParseError(message)
+    return Parse(line, types.Memory())
 
 
 def memories_from_markdown(text: str, name: str) -> Iterator[types.Memory]:
@@ -115,7 +122,7 @@ def _sections(text: str) -> Iterator[tuple[list[str], str]]:
     """Yield the headings above each stretch of text that has any, outermost first."""
     path: list[tuple[int, str]] = []
     start = end = 0
-    for block in blocks(text):
+    for block in blocks(text) if text.strip() else ():
         if block.kind is not BlockKind.HEADING:
             end = block.end
             continue

@@ -22,6 +22,7 @@ WINDOW_BATCHES = 4
 """Batches that may be under way before the service has said that the first of them is durable."""
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
+CORE_ERROR = "Internal error from Core"
 
 Call: TypeAlias = "grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
 Method: TypeAlias = (
@@ -80,7 +81,7 @@ class Upload:
                 yield await self._answer(call)
             await call.read()
         except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
+            raise _broken(error) from error
         except asyncio.InvalidStateError as error:
             raise await _ended(call) from error
         finally:
@@ -115,6 +116,13 @@ class Upload:
 
 def _end(batch: memories.ImportBatch) -> int:
     return batch.first_index + len(batch.memories)
+
+
+def _broken(error: grpc.aio.AioRpcError) -> MemsvcCallError:
+    """Return what went wrong. When a write meets a call that has ended, gRPC hides why; the next try will tell."""
+    if error.code() is grpc.StatusCode.INTERNAL and error.details() == CORE_ERROR:
+        return MemsvcCallError(grpc.StatusCode.UNAVAILABLE, "The import's stream broke.")
+    return MemsvcCallError.from_rpc(error)
 
 
 async def _ended(call: Call) -> MemsvcCallError:

@@ -75,9 +75,10 @@ class Writes(Connected):
     ) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
         """Store any number of memories and yield the progress; the last response is `done`.
 
-        A broken connection is taken up again where the service says, and the counts are of the whole call. To go on
-        with an import of another process, call again with its *request_id* and the same drafts from the first on. Plain
-        iterables are read in a thread of their own.
+        A broken connection is taken up again where the service says. The counts are of the whole call; what was stored
+        just before a break may be missing in them, never in `next_index`. To go on with an import of another process,
+        call again with its *request_id* and the same drafts from the first on. Plain iterables are read in a thread of
+        their own.
         """
         header = memories.ImportHeader(
             scope=self.scope,

@@ -212,7 +212,9 @@ class StoreFiltersContract(StoreSeams):
     @pytest.mark.parametrize("field", [*STRINGS, *NUMBERS], ids=str)
     def test_keyword_hits_are_filtered(self, store: MetadataStore, field: Field) -> None:
         """The search in the keyword table keeps to the filter, in every field."""
-        one, other = (STRINGS | NUMBERS)[field]
+        one: Any
+        other: Any
+        one, other = STRINGS[field] if field in STRINGS else NUMBERS[field]
         memories = (valued(1, field, one), valued(2, field, other))
         insert(store, *(replace(memory, keywords=(Keyword("w", 1.0),)) for memory in memories))
 

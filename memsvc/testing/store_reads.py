@@ -30,7 +30,8 @@ class StoreReadsContract(StoreSeams):
         assert store.memories.get([one.id, "nobody", one.id, ""], reach=ADA) == {one.id: one}
         assert store.memories.by_rows([one.row, 99, one.row, -1, 0], reach=ADA) == {one.row: one}
         assert [candidate.row for candidate in store.memories.candidates([99, one.row, -1], reach=ADA)] == [one.row]
-        assert store.memories.get([], reach=ADA) == store.memories.by_rows([], reach=ADA) == {}
+        assert store.memories.get([], reach=ADA) == {}
+        assert store.memories.by_rows([], reach=ADA) == {}
         assert store.memories.candidates([], reach=ADA) == []
         assert store.memories.get_by_key("K", reach=ADA) is None
 

@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -61,17 +62,16 @@ def test_migrations_make_the_tables(store: SqlMetadataStore) -> None:
 def test_migrations_make_the_very_statements(store: SqlMetadataStore) -> None:
     """Orders of index columns, conditions of indexes and tables without row numbers are the same too."""
     query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
+
+    def statements(connection: sa.Connection) -> dict[str, str]:
+        return {name: " ".join(sql.split()) for name, sql in connection.exec_driver_sql(query)}
+
     with store._database.writing() as connection:
-        migrated = dict(connection.exec_driver_sql(query).tuples().all())
-        for name in migrated:
-            connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{name}"' if name in metadata.tables else "SELECT 1")
+        migrated = statements(connection)
+        metadata.drop_all(connection)
         metadata.create_all(connection)
-        created = dict(connection.exec_driver_sql(query).tuples().all())
 
-    def words(statements: dict[str, str]) -> dict[str, str]:
-        return {name: " ".join(sql.split()) for name, sql in statements.items()}
-
-    assert words(migrated) == words(created)
+        assert statements(connection) == migrated
 
 
 def test_up_to_date_database_is_left_alone(context: BackendContext) -> None:
@@ -92,6 +92,6 @@ def test_newer_database_is_refused(context: BackendContext) -> None:
         pass
     _version(context, "9999")
 
-    with pytest.raises(SchemaVersionError, match="'9999'.*update memsvc"), SQL.open(SqlSettings(), context):
+    with pytest.raises(SchemaVersionError, match=r"'9999'.*update memsvc"), SQL.open(SqlSettings(), context):
         pass
     assert _version(context) == ["9999"]

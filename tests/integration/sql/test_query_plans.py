@@ -13,10 +13,9 @@ import sqlalchemy as sa
 from backends.sql import SqlMetadataStore
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Keyword, Memory
 from memsvc.domain.query import Order, OrderField, PageCursor
-from memsvc.ports.metadata import ContentName, Record
+from memsvc.ports.metadata import ContentName
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, revise
@@ -111,7 +110,7 @@ class _Plans:
         with closing(sqlite3.connect(self._database.path)) as connection:
             for statement, parameters in statements:
                 if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
-                    plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # noqa: S608 - our own
+                    plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
                     self.lines += [line[3] for line in plan]
 
     def scans(self) -> list[str]:
@@ -123,8 +122,7 @@ def plans(store: SqlMetadataStore) -> _Plans:
     """Watch a store that holds a few memories."""
     [one] = insert(store, factories.memory("a", key="k", session_id="s", keywords=(Keyword("a", 1.0),), tags=("a",)))
     insert(store, factories.memory("b", previous_row=one.row, session_id="s"))
-    with store.transaction() as transaction:
-        transaction.update(one, Record(one), ChangeAction.UPDATED)
+    revise(store, one, title="T")
     return _Plans(store)
 
 

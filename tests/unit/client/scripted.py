@@ -1,4 +1,5 @@
 """A service on a real wire that answers by script, for what a real one does only on bad days."""
+# ruff: noqa: N802 - the names of the API
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from memsvc.v1 import types_pb2 as types
 
 
 class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
-    """Counts what it is sent. Creates fail as often as *failing* says; import streams break after *breaking* batches."""
+    """Counts what it is sent. The first *failing* creates fail; an import breaks after *breaking* batches, once."""
 
     def __init__(self, *, failing: int = 0, breaking: int = 0) -> None:
         self.failing = failing

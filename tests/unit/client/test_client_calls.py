@@ -107,7 +107,7 @@ def test_import_of_nothing_is_done_at_once(address: str) -> None:
 
 
 def test_broken_import_goes_on_where_the_service_says(service: Memories, address: str) -> None:
-    """After a break the same import is resumed, nothing is skipped, and the counts are of the whole."""
+    """After a break the same import is resumed, and nothing is left out."""
     service.breaking = 2
 
     with Memsvc(address, user_id="u") as client:
@@ -116,7 +116,8 @@ def test_broken_import_goes_on_where_the_service_says(service: Memories, address
     assert len(service.streams) == 2
     assert service.streams[1][0] == BATCH_MEMORIES * 2
     assert len(set(service.request_ids)) == 1
-    assert progress[-1].created == DRAFTS
+    assert service.stored == DRAFTS
+    assert progress[-1].next_index == DRAFTS
     assert progress[-1].done
 
 

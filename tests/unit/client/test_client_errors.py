@@ -20,7 +20,7 @@ def packed(*parts: Message) -> bytes:
         one = AnyMessage()
         one.Pack(part)
         status.details.append(one)
-    return status.SerializeToString()
+    return bytes(status.SerializeToString())
 
 
 def test_details_are_decoded() -> None:

@@ -47,7 +47,7 @@ def test_names_are_those_of_the_api(literal: Any, enum: Any, prefix: str) -> Non
     """Every value of an enum can be named, and nothing else."""
     named = [f"{prefix}{name}" for name in get_args(literal)]
 
-    assert named == [name for name in enum.keys() if not name.endswith("_UNSPECIFIED")]
+    assert named == [name for name in enum.DESCRIPTOR.values_by_name if not name.endswith("_UNSPECIFIED")]
 
 
 def test_every_field_of_a_memory_can_be_given() -> None:

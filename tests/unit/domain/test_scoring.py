@@ -30,7 +30,7 @@ CONSTANTS = Constants()
 NO_DECAY = Weighting(decay_factor=1.0)
 
 
-def _candidate(  # noqa: PLR0913 - the fields that scoring reads, all optional
+def _candidate(
     row: int,
     *,
     previous: int | None = None,

@@ -1,0 +1,106 @@
+"""What the command line says when something is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import pytest
+from typer.testing import CliRunner
+
+from memsvc.cli.app import app
+from memsvc.cli.failures import call_line
+from memsvc.cli.process import is_local
+from memsvc.client import MemsvcCallError, Violation
+
+
+def run(*words: str, **environment: str) -> tuple[int, str]:
+    told = CliRunner().invoke(app, list(words), env=environment)
+    assert told.exception is None or isinstance(told.exception, SystemExit)
+    return told.exit_code, told.stderr.strip()
+
+
+@pytest.mark.parametrize("command", [["stats"], ["search", "x"], ["list"], ["get", "x"], ["reindex"], ["add", "x"]])
+def test_no_service_is_told_in_one_line(command: list[str], tmp_path: Path) -> None:
+    """Who forgot to start a service learns how to."""
+    code, line = run(*command, "--address", f"unix:{tmp_path / 'nothing'}")
+
+    assert code == 1
+    assert line == (
+        f"memsvc: No service answers at unix:{tmp_path / 'nothing'}; start one with `memsvc serve`,"
+        " or name another with --address."
+    )
+
+
+def test_violations_are_listed_field_by_field() -> None:
+    """A bad request shows everything that is wrong with it."""
+    error = MemsvcCallError(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "bad",
+        reason="INVALID_REQUEST",
+        violations=(Violation("limit", "at most 100"), Violation("query", "is needed")),
+    )
+
+    assert call_line(error, "a") == "The request is not valid:\n  limit: at most 100\n  query: is needed"
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    """An import names the file that is not there."""
+    code, line = run("import", str(tmp_path / "nothing.jsonl"))
+
+    assert code == 1
+    assert line == f"memsvc: There is no {str(tmp_path / 'nothing.jsonl')!r}."
+
+
+def test_missing_settings_file_is_told(tmp_path: Path) -> None:
+    """A settings file that was named must be there."""
+    code, line = run("serve", "--config", str(tmp_path / "nothing.toml"))
+
+    assert code == 1
+    assert "nothing.toml" in line
+    assert "\n" not in line
+
+
+def test_broken_settings_file_is_told(tmp_path: Path) -> None:
+    """A file that is no TOML is named as such."""
+    file = tmp_path / "memsvc.toml"
+    file.write_text("this is = = no TOML")
+
+    code, line = run("check", "--config", str(file))
+
+    assert code == 1
+    assert line.startswith("memsvc: The settings file is no TOML:")
+
+
+def test_wrong_setting_is_told_by_its_path(tmp_path: Path) -> None:
+    """A value that is wrong is named by where it stands."""
+    code, line = run("serve", "--data-dir", str(tmp_path), MEMSVC_SERVER__SEARCH_THREADS="many")
+
+    assert code == 1
+    assert line.startswith("memsvc: The settings are wrong: server.search_threads:")
+
+
+def test_unknown_backend_is_told(tmp_path: Path) -> None:
+    """A backend that is not installed is named, with those that are."""
+    code, line = run("check", "--data-dir", str(tmp_path), MEMSVC_EMBEDDER__BACKEND="nothing")
+
+    assert code == 1
+    assert line.startswith("memsvc: No embedder backend is called 'nothing'; installed are:")
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:50051", "[::]:50051", ":50051", "example.org:50051", "10.0.0.1:1"])
+def test_listening_beyond_this_machine_needs_a_word(address: str, tmp_path: Path) -> None:
+    """Nobody opens their memories to the network by accident."""
+    code, line = run("serve", "--address", address, "--data-dir", str(tmp_path / "data"))
+
+    assert code == 1
+    assert "--insecure" in line
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:0", "127.8.9.1:1", "localhost:50051", "[::1]:50051", "unix:/run/m.sock", "unix-abstract:m"]
+)
+def test_loopback_and_sockets_are_local(address: str) -> None:
+    """What only this machine can reach is let through."""
+    assert is_local(address)

@@ -1,0 +1,68 @@
+"""The command line as a whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from memsvc.cli.app import app
+
+COMMANDS = (
+    "serve",
+    "check",
+    "demo",
+    "add",
+    "get",
+    "list",
+    "delete",
+    "search",
+    "import",
+    "stats",
+    "perf",
+    "diagnose",
+    "reindex",
+    "backends",
+)
+LOCAL = {"serve", "check", "demo", "backends"}
+"""The commands that talk to no running service."""
+
+
+def test_help_names_every_command() -> None:
+    """Somebody who asks for help sees what there is."""
+    told = CliRunner().invoke(app, ["--help"])
+
+    assert told.exit_code == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in told.stdout] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    """Each command says what it does and what can be said to it; those of a client all take the same connection."""
+    told = CliRunner().invoke(app, [command, "--help"])
+
+    assert told.exit_code == 0
+    wanted = [] if command in LOCAL else ["--address", "--user", "--project", "--json"]
+    assert [option for option in wanted if option not in told.stdout] == []
+
+
+@pytest.mark.parametrize("wrong", [["search"], ["list", "--limit", "none"], ["get"], ["frobnicate"], ["add"]])
+def test_wrong_usage_is_exit_code_2(wrong: list[str]) -> None:
+    """A command that cannot be understood is told apart from one that failed."""
+    assert CliRunner().invoke(app, wrong).exit_code == 2
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """Asking for help does not wait for the wire, the stores or the tables to be loaded."""
+    script = (
+        "import sys; from memsvc.cli.app import app; from typer.testing import CliRunner;"
+        " CliRunner().invoke(app, ['--help']);"
+        " print([name for name in ('grpc', 'google.protobuf', 'rich', 'sqlalchemy', 'tantivy', 'pydantic', 'numpy',"
+        " 'memsvc.server', 'memsvc.client', 'memsvc.bootstrap') if name in sys.modules])"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.strip() == "[]"
