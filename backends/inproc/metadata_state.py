@@ -69,7 +69,7 @@ class State:
         before = None if memory.previous_row is None else self.memory(memory.previous_row)
         return Document(
             memory=memory,
-            chunks=record.chunks or (_sole_chunk(memory),),
+            chunks=record.chunks if len(record.chunks) > 1 else (_sole_chunk(memory),),
             previous=before if before is not None and is_live(before) else None,
             given_vector=record.given_vector,
             given_model=record.given_model,

@@ -122,10 +122,15 @@ class InprocVectorIndex:
         entries = [] if live is None else live.entries()
         return sum(reach is None or within(reach, entry.attributes) for entry in entries)
 
-    def ungraphed(self) -> int:
-        """Return 0: there is no graph to build."""
+    def loose(self) -> int:
+        """Return 0: nothing is searched more slowly than anything else."""
         self._open()
         return 0
+
+    def graph_pays(self) -> bool:
+        """Return False: there is no graph to build."""
+        self._open()
+        return False
 
     def storage_bytes(self) -> int:
         """Return 0: nothing is on disk."""

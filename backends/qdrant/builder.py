@@ -44,7 +44,7 @@ class EdgeGeneration:
         shutil.rmtree(self._path, ignore_errors=True)
         graph = (settings.graph_links, settings.graph_build_width) if manifest.hnsw else None
         with translate():
-            self._builder = Child(settings, connections=1, niceness=_NICENESS)
+            self._builder = Child(connections=1, niceness=_NICENESS)
         try:
             with translate():
                 self._builder.call(("create", self.name, str(self._path), manifest.dimension, graph))
@@ -66,8 +66,7 @@ class EdgeGeneration:
         """Make the entries of each memory exactly those given."""
         is_building = self._phase is _Phase.BUILDING
         size = self._settings.slice_points
-        is_graphed = is_building and self.manifest.hnsw
-        slices = slices_of(changes, dimension=self.manifest.dimension, size=size, is_graphed=is_graphed)
+        slices = slices_of(changes, dimension=self.manifest.dimension, size=size, is_bulk=is_building)
         with translate():
             for message, blob in writes(self.name, slices):
                 if is_building:

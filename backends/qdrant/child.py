@@ -13,7 +13,6 @@ from typing import IO, Any
 
 from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, ShardClosedError
 from backends.qdrant.frames import Connection, Message
-from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 
@@ -29,11 +28,11 @@ class Child:
     terminal reaches the parent alone.
     """
 
-    def __init__(self, settings: QdrantEdgeSettings, *, connections: int, niceness: int = 0) -> None:
+    def __init__(self, *, connections: int, niceness: int = 0) -> None:
         pairs = [Connection.pair() for _ in range(connections)]
         reading_end, self._lifeline = os.pipe()
         try:
-            self._process = _start(settings, niceness, [reading_end, *(far.fileno() for _, far in pairs)])
+            self._process = _start(niceness, [reading_end, *(far.fileno() for _, far in pairs)])
         except OSError as error:
             os.close(self._lifeline)
             for near, _ in pairs:
@@ -143,9 +142,9 @@ class Child:
                 _log.warning("edge process said: %s", line.decode(errors="replace").rstrip())
 
 
-def _start(settings: QdrantEdgeSettings, niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
+def _start(niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
     lifeline, *connections = descriptors
-    arguments = (lifeline, niceness, settings.flush_idle_seconds, settings.flush_points, *connections)
+    arguments = (lifeline, niceness, *connections)
     # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-P", "-m", "backends.qdrant.edge_process", *map(str, arguments)],

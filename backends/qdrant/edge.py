@@ -10,7 +10,7 @@ from typing import Any
 from backends.qdrant.builder import EdgeGeneration, writes
 from backends.qdrant.child import NO_HURRY
 from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, ShardClosedError, translate
-from backends.qdrant.filters import GRAPHED, Condition, filter_of
+from backends.qdrant.filters import OWNER, SEALED, Condition, filter_of
 from backends.qdrant.frames import Message
 from backends.qdrant.manifest import (
     ManifestError,
@@ -141,13 +141,17 @@ class QdrantEdgeIndex:
         """Return the number of entries: those in *reach*, or all."""
         return self._count(None if reach is None else filter_of(reach))
 
-    def ungraphed(self) -> int:
-        """Return how many entries no graph covers, or 0 when they are too few for a graph to be worth it."""
-        live = self.manifest
-        count = self.count()
-        if live is not None and live.hnsw:
-            return count - self._count({"must": [GRAPHED]})
-        return count if count >= self._settings.graph_threshold else 0
+    def loose(self) -> int:
+        """Return how many entries were written since the live generation was sealed."""
+        self._require_open()
+        return self._count(None) - self._count({"must": [SEALED]})
+
+    def graph_pays(self) -> bool:
+        """Return whether one owner has so many entries that a graph answers quicker than a scan."""
+        self._require_open()
+        with translate():
+            largest = self._ask(lambda live: ("largest", generation_name(live.generation), OWNER)) or 0
+        return bool(largest >= self._settings.graph_threshold)
 
     def storage_bytes(self) -> int:
         """Return the bytes on disk of all generations."""

@@ -27,14 +27,14 @@ TERMS = "terms"
 NOTHING: Condition = {"has_id": []}
 """The condition that no point meets."""
 
-GRAPHED_TERM = "graphed=1"
-"""The term of a point that was there when its generation's graph was built."""
-GRAPHED: Condition = {"key": TERMS, "match": {"text_any": GRAPHED_TERM}}
+SEALED_TERM = "sealed=1"
+"""The term of a point that was there when its generation was sealed: it lies packed, and under the graph if any."""
+SEALED: Condition = {"key": TERMS, "match": {"text_any": SEALED_TERM}}
 
 _SPLITTING = re.compile(r"[\s%]")
 """What may not be in a token: white space, of which Python knows more than the engine, and the escape itself."""
 _MANY_VALUES = 64
-"""From here on, reading the number from the payload is quicker than trying one range for each value."""
+"""From here on, reading the number from the payload is quicker than one range for each value. Rows have an index."""
 
 
 def term(field: str, value: str) -> str:
@@ -89,7 +89,7 @@ def _number_any(where: AnyOf) -> Condition:
     values = [value for value in where.values if isinstance(value, int | float)]
     if not values:
         return NOTHING
-    if len(values) >= _MANY_VALUES and where.field is not Field.CONFIDENCE:
+    if where.field is Field.ROW or (len(values) >= _MANY_VALUES and where.field is not Field.CONFIDENCE):
         return {"key": where.field.value, "match": {"any": [int(value) for value in values]}}
     return {"should": [_range(Range(where.field, at_least=value, at_most=value)) for value in values]}
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from backends.qdrant.filters import GRAPHED_TERM, OWNER, PROJECT, STATUS, TERMS, VIEW, term
+from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, term
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.ports.embedder import Vector
@@ -82,14 +82,14 @@ def vector_bytes(vectors: Sequence[Vector]) -> bytes:
     return np.asarray(vectors, dtype=np.float32).tobytes()
 
 
-def slices_of(changes: Changes, *, dimension: int, size: int, is_graphed: bool = False) -> Iterator[Slice]:
+def slices_of(changes: Changes, *, dimension: int, size: int, is_bulk: bool = False) -> Iterator[Slice]:
     """Cut a change into slices of at most *size* points and *size* memories.
 
     Args:
         changes: The entries by the row of their memory.
         dimension: The length that every vector must have.
         size: How much a slice holds at most.
-        is_graphed: Whether the points are marked as ones that the generation's graph covers.
+        is_bulk: Whether the points are marked as ones that the generation was sealed with.
 
     Raises:
         DimensionMismatchError: A vector has another length; raised here, before there is any slice.
@@ -97,7 +97,7 @@ def slices_of(changes: Changes, *, dimension: int, size: int, is_graphed: bool =
     for entries in changes.values():
         for entry in entries:
             require_dimension(entry.vector, dimension)
-    return (_slice(entries, memories, is_graphed=is_graphed) for entries, memories in _cut(changes, size))
+    return (_slice(entries, memories, is_bulk=is_bulk) for entries, memories in _cut(changes, size))
 
 
 def _cut(changes: Changes, size: int) -> Iterator[tuple[list[VectorEntry], list[tuple[int, list[int]]]]]:
@@ -117,8 +117,8 @@ def _cut(changes: Changes, size: int) -> Iterator[tuple[list[VectorEntry], list[
         yield batch, memories
 
 
-def _slice(entries: Sequence[VectorEntry], memories: list[tuple[int, list[int]]], *, is_graphed: bool) -> Slice:
-    marks = [GRAPHED_TERM] if is_graphed else []
+def _slice(entries: Sequence[VectorEntry], memories: list[tuple[int, list[int]]], *, is_bulk: bool) -> Slice:
+    marks = [SEALED_TERM] if is_bulk else []
     return Slice(
         ids=[entry.entry_id for entry in entries],
         payloads=[payload_of(entry.attributes, entry.view, marks) for entry in entries],

@@ -15,7 +15,7 @@ class QdrantEdgeSettings(BackendSettings):
     slice_points: int = Field(default=16, ge=1, le=1024)
     """How many points a change holds at most before waiting searches have their turn."""
     graph_threshold: int = Field(default=20_000, ge=0)
-    """Entries from which on a graph (HNSW) is worth building; below, scans are as quick and exact."""
+    """Entries of one owner from which on a graph (HNSW) is worth building; below, exact scans are as quick."""
     graph_links: int = Field(default=16, ge=4, le=128)
     """Links of each node of a graph (m)."""
     graph_build_width: int = Field(default=100, ge=4, le=1000)
@@ -24,7 +24,3 @@ class QdrantEdgeSettings(BackendSettings):
     """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer."""
     ping_seconds: float = Field(default=2.0, gt=0)
     """How long a ping waits for the child process."""
-    flush_idle_seconds: float = Field(default=30.0, gt=0)
-    """How long the child must be idle before it flushes; a flush takes 50 to 500 ms in which no search is answered."""
-    flush_points: int = Field(default=50_000, ge=1)
-    """Points after which the child flushes though it is busy. Flushing saves the next start 50 µs for each, no more."""

@@ -23,13 +23,12 @@ _LOCK_PATIENCE_SECONDS = 10.0
 
 
 class Shard:
-    """A shard of a directory, and how much of it only the write-ahead log holds."""
+    """A shard of a directory."""
 
     def __init__(self, shard: edge.EdgeShard, dimension: int) -> None:
         self._shard = shard
         self._dimension = dimension
         self._highest_row = self._find_highest_row()
-        self.unflushed = 0
 
     @classmethod
     def create(cls, path: str, dimension: int, graph: tuple[int, int] | None) -> Shard:
@@ -49,6 +48,7 @@ class Shard:
             "owner": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
             "project_id": edge.KeywordIndexParams(enable_hnsw=False),
             "status": edge.KeywordIndexParams(enable_hnsw=False),
+            "row": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
             "view": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
             "terms": edge.TextIndexParams(
                 tokenizer=edge.TokenizerType.Whitespace, lowercase=False, ascii_folding=False, enable_hnsw=False
@@ -87,7 +87,6 @@ class Shard:
         stale = [point for row, kept in memories if row <= before for point in self._stale(row, kept)]
         if stale:
             self._shard.update(edge.UpdateOperation.delete_points(list(stale)))
-        self.unflushed += len(ids) + len(stale)
 
     def search(self, vector: bytes, where: Json, limit: int, width: int | None) -> tuple[list[int], list[float]]:
         """Return the ids and scores of the nearest, best first, equal scores by id; no *width*: by an exact scan.
@@ -124,13 +123,13 @@ class Shard:
 
     def finish(self) -> None:
         """Turn what was written in bulk into its final form: flushed, immutable, and with its graph if it has one."""
-        self.flush()
+        self._shard.flush()
         self._shard.optimize()
 
-    def flush(self) -> None:
-        """Write everything out, so that the next start has nothing to do again."""
-        self._shard.flush()
-        self.unflushed = 0
+    def largest(self, field: str) -> int:
+        """Return how many points the most frequent value of a keyword field has."""
+        hits = self._shard.facet(edge.FacetRequest(field, limit=1, exact=False)).hits
+        return max((hit.count for hit in hits), default=0)
 
     def close(self) -> None:
         """Close the shard and let go of its directory."""

@@ -113,7 +113,7 @@ class Supervisor:
             dead.kill()
         if time.monotonic() < self._not_before:
             raise ChildDiedError
-        child = Child(self._settings, connections=self._settings.connections)
+        child = Child(connections=self._settings.connections)
         try:
             child.call(("ping",))
             for name, (path, dimension) in self._shards.items():

@@ -152,7 +152,7 @@ def _ask(client: Memsvc, question: Question) -> int:
     rank = next((place for place, hit in enumerate(reply.hits, 1) if hit.memory.key in question.answers), 0)
     write()
     write_table(
-        ("", ">score", "date", "found"),
+        ("=", ">score", "=date", "found"),
         [_row(hit, question) for hit in reply.hits[: max(SHOWN_HITS, rank)]],
         title=f"{question.query}   ({question.mode.lower()}: {question.shows})",
     )
@@ -165,9 +165,4 @@ def _row(hit: searches.Hit, question: Question) -> Sequence[str | Text]:
     memory = hit.memory
     who = memory.speaker or shortened(memory.title, SNIPPET_CHARS // 2)
     mark = "=>" if memory.key in question.answers else ""
-    text = highlighted(hit)
-    if isinstance(text, str):
-        return mark, f"{hit.score:.3f}", date_of(memory), f"{who}: {text}"
-    from rich.text import Text  # noqa: PLC0415 - a quick start
-
-    return mark, f"{hit.score:.3f}", date_of(memory), Text(f"{who}: ", style="dim") + text
+    return mark, f"{hit.score:.3f}", date_of(memory), highlighted(hit, who)

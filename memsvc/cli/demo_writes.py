@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from memsvc.cli.output import MILLI, date_of, write, write_table
+from memsvc.cli.output import MILLI, date_of, highlighted, write, write_table
 from memsvc.client import MemsvcCallError
 from memsvc.v1 import types_pb2 as types
 
@@ -21,9 +21,9 @@ def show_filter(client: Memsvc) -> list[str]:
     reply = client.search(
         "What was broken, and who noticed?", limit=3, filters={"speakers": ["Tomas", "Priya"], "event_time": MARCH}
     )
-    rows = [(f"{hit.score:.3f}", date_of(hit.memory), f"{hit.memory.speaker}: {hit.snippet}") for hit in reply.hits]
+    rows = [(f"{hit.score:.3f}", date_of(hit.memory), highlighted(hit, hit.memory.speaker)) for hit in reply.hits]
     write()
-    write_table((">score", "date", "found"), rows, title="The same with a filter: said by Tomas or Priya, in March")
+    write_table((">score", "=date", "found"), rows, title="The same with a filter: said by Tomas or Priya, in March")
     fits = all(
         hit.memory.speaker in {"Tomas", "Priya"} and date_of(hit.memory).startswith("2026-03") for hit in reply.hits
     )

@@ -154,7 +154,11 @@ def reindex(
     with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
             phase = lifecycle.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
-            bar(progress.done, progress.total or None, f"{_index_name(progress.index)} {phase}")
+            bar(
+                progress.done,
+                progress.total or None,
+                phase if phase == "done" else f"{_index_name(progress.index)} {phase}",
+            )
             if session.as_json:
                 write_json(progress)
             elif phase in {"switched", "repaired"}:

@@ -136,7 +136,7 @@ def list_memories(  # noqa: PLR0913 - an option each
                 write_json(memory)
             return
         rows = [_row(memory) for memory in islice(found, limit)]
-    write_table(("id", "date", "content"), rows)
+    write_table(("=id", "=date", "~content"), rows)
 
 
 def _row(memory: types.Memory) -> tuple[str, str, str]:

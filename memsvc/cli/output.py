@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memsvc.v1 import search_service_pb2 as searches
 
 MILLI = 1_000
+MARKS = ">=~"
 
 
 def write(line: str = "") -> None:
@@ -34,12 +35,15 @@ def write_json(message: Message) -> None:
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str = "") -> None:
     """Write a table: drawn on a terminal, else a line for each row with tabs between.
 
-    A column whose name begins with ">" holds numbers and is set to the right.
+    The first sign of a column's name says how it is drawn: ">" to the right, for numbers; "=" in one piece; "~" cut
+    where the terminal ends.
     """
+    names = [column.lstrip(MARKS) for column in columns]
+    body = list(rows)
     if not sys.stdout.isatty():
         if title:
             write(title)
-        for row in ([column.lstrip(">") for column in columns], *rows):
+        for row in (names, *body):
             write("\t".join(_flat(str(cell)) for cell in row))
         return
     from rich.console import Console  # noqa: PLC0415 - a quick start
@@ -47,10 +51,15 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(title=title or None, title_justify="left", title_style="bold")
-    for column in columns:
-        numeric = column.startswith(">")
-        table.add_column(column.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in rows:
+    for place, (column, name) in enumerate(zip(columns, names, strict=True)):
+        table.add_column(
+            name,
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=column.startswith(tuple(MARKS)),
+            overflow="ellipsis" if column.startswith("~") else "fold",
+            min_width=max((len(str(row[place])) for row in body), default=0) if column.startswith("=") else None,
+        )
+    for row in body:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     Console().print(table)
 
@@ -82,16 +91,17 @@ def progress_bar(label: str, *, shown: bool = True) -> Iterator[_Bar]:
         yield update
 
 
-def highlighted(hit: searches.Hit) -> str | Text:
-    """Return a hit's snippet with the matching words marked, where there is a terminal to mark them on."""
+def highlighted(hit: searches.Hit, who: str = "") -> str | Text:
+    """Return *who* and a hit's snippet with the matching words marked, where there is a terminal to mark them on."""
+    said = f"{who}: " if who else ""
     if not sys.stdout.isatty():
-        return hit.snippet
+        return f"{said}{hit.snippet}"
     from rich.text import Text  # noqa: PLC0415 - a quick start
 
     text = Text(hit.snippet)
     for span in hit.spans:
         text.stylize("bold yellow", span.start, span.end)
-    return text
+    return Text.assemble((said, "dim"), text)
 
 
 def local_time(moment: Timestamp) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -13,6 +14,8 @@ from memsvc.cli.failures import say
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.text import Text
 
     from memsvc.client import SearchOptions, values
@@ -53,11 +56,13 @@ def search(  # noqa: PLR0913 - an option each
 
 def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: str = "") -> None:
     """Write the hits of a search as a table, and what was amiss to stderr."""
-    columns = [">score", "date", "memory", "found"]
+    columns = [">score", "=date", "found"]
     if explain:
         columns.append("why")
+    if explain or not sys.stdout.isatty():
+        columns.append("memory")
     if reply.hits:
-        write_table(columns, [_row(hit, explain=explain) for hit in reply.hits], title=title)
+        write_table(columns, [_cells(hit, columns) for hit in reply.hits], title=title)
     else:
         say("Nothing fits.")
     if explain and reply.timings:
@@ -66,19 +71,16 @@ def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: s
         say(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
 
 
-def _row(hit: searches.Hit, *, explain: bool) -> tuple[str | Text, ...]:
-    where = hit.heading_path or hit.memory.title
-    said = f"{hit.memory.speaker}: " if hit.memory.speaker else f"{where}: " if where else ""
-    row = (f"{hit.score:.3f}", date_of(hit.memory), hit.memory.id, _with(said, highlighted(hit)))
-    return (*row, why(hit)) if explain else row
-
-
-def _with(prefix: str, text: str | Text) -> str | Text:
-    if isinstance(text, str):
-        return prefix + text
-    from rich.text import Text  # noqa: PLC0415 - a quick start
-
-    return Text(prefix, style="dim") + text
+def _cells(hit: searches.Hit, columns: Sequence[str]) -> list[str | Text]:
+    who = hit.memory.speaker or hit.heading_path or hit.memory.title
+    cells: dict[str, str | Text] = {
+        ">score": f"{hit.score:.3f}",
+        "=date": date_of(hit.memory),
+        "found": highlighted(hit, who),
+        "why": why(hit),
+        "memory": hit.memory.id,
+    }
+    return [cells[column] for column in columns]
 
 
 def why(hit: searches.Hit) -> str:

@@ -32,6 +32,14 @@ class _LoopThread:
         finally:
             future.cancel()
 
+    def abandon(self, source: AsyncGenerator[Any, None]) -> None:
+        """Close a stream without waiting for it: whoever drops one may be any thread, even this one."""
+        closing = _closed(source)
+        try:
+            asyncio.run_coroutine_threadsafe(closing, self._loop)
+        except RuntimeError:  # the loop has ended, and closed the stream with it
+            closing.close()
+
     def stop(self) -> None:
         """End the loop and the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -100,7 +108,7 @@ def _stream(
                 except StopAsyncIteration:
                     return
         finally:
-            loop.wait_for(_closed(source))
+            loop.abandon(source)
 
     return call
 

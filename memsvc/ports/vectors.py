@@ -62,6 +62,13 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
         """
         ...
 
-    def ungraphed(self) -> int:
-        """Return how many entries of the live generation no graph covers; 0 when a graph would not help."""
+    def loose(self) -> int:
+        """Return how many entries were written since the live generation was sealed; 0 without a generation.
+
+        They may be searched more slowly than the others, until a new generation takes them in.
+        """
+        ...
+
+    def graph_pays(self) -> bool:
+        """Return whether a generation with a graph would be searched quicker than one without."""
         ...

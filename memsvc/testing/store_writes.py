@@ -118,6 +118,23 @@ class StoreWritesContract(StoreSeams):
         assert rows[0] > 0
         assert [memory.content for memory in first] == [f"a{number}" for number in range(20)]
 
+    def test_lines_of_a_session_are_tied_in_one_call(self, store: MetadataStore) -> None:
+        """A memory after another of its session gets that one's row; the first of a session keeps what it came with."""
+        session, other = {"session_id": "s"}, {"session_id": "s", "project_id": "web"}
+        one, two, three, four, five, six = insert(
+            store,
+            factories.memory("1", previous_row=77, **session),
+            factories.memory("2", **other),
+            factories.memory("3", previous_row=78),
+            factories.memory("4", previous_row=79, **session),
+            factories.memory("5"),
+            factories.memory("6", user_id="bob", **session),
+        )
+
+        found = store.memories.by_rows([m.row for m in (one, two, three, four, five)], reach=ADA)
+        assert [found[m.row].previous_row for m in (one, two, three, four, five)] == [77, None, 78, one.row, None]
+        assert (one.previous_row, four.previous_row, six.previous_row) == (77, one.row, None)
+
     def test_rows_are_never_used_again(self, store: MetadataStore) -> None:
         """The row of a purged memory is not given to another, not even when it was the last."""
         [gone] = insert(store, factories.memory())

@@ -193,16 +193,27 @@ class VectorIndexContract(
             hits = live.search(unit(*EAST), view=view, reach=REACH, where=where, limit=9, deadline=NO_HURRY)
             assert [hit.entry_id for hit in hits] == [entry_id(1, view, 0)]
 
-    def test_ungraphed_entries_are_counted(self, index: VectorIndex) -> None:
-        """There are none without a generation, and never more than there are entries."""
-        assert index.ungraphed() == 0
+    def test_loose_entries_are_counted(self, index: VectorIndex) -> None:
+        """There are none without a generation nor in a fresh one, and never more than were written since."""
+        assert index.loose() == 0
+        self.renew(index, 1, factories.attributes(1))
+        fresh = index.loose()
+        attributes = factories.attributes(2)
+        index.replace({2: [vector_entry(attributes, unit(*EAST))]})
+
+        assert fresh == 0
+        assert 0 <= index.loose() <= 1
+
+    def test_no_graph_pays_for_a_few_entries(self, index: VectorIndex) -> None:
+        """Neither without a generation nor for one entry."""
+        assert not index.graph_pays()
         self.renew(index, 1, factories.attributes(1))
 
-        assert 0 <= index.ungraphed() <= 1
+        assert not index.graph_pays()
 
     def test_closed_index_has_no_graph(self, live: VectorIndex, close: Callable[[], None]) -> None:
         """Asking a closed index is a fault of the program."""
         close()
 
         with pytest.raises(BackendClosedError):
-            live.ungraphed()
+            live.graph_pays()

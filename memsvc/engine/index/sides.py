@@ -25,6 +25,9 @@ MEAN_MINIMUM = 200
 """Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
 MEAN_SAMPLES = 5_000
 """More passages than this change a mean no further."""
+LOOSE_MINIMUM = 5_000
+LOOSE_SHARE = 0.2
+"""More entries than both written since a generation was sealed, and a new one is worth its while."""
 SAMPLE_BATCH = 256
 
 E = TypeVar("E")
@@ -194,7 +197,7 @@ class VectorSide:
             views=self._views,
             means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
             mean_samples=samples,
-            hnsw=bool(live and live.hnsw) or self._index.ungraphed() > 0,
+            hnsw=self._index.graph_pays(),
         )
         return Drafting(
             manifest.generation,
@@ -208,13 +211,14 @@ class VectorSide:
         return self._index.inventory()
 
     def refresh_is_due(self, total: int) -> bool:
-        """Return whether the means rest on far fewer passages than there are now, or a graph would pay."""
+        """Return whether the means rest on far too few passages, many entries lie loose, or a graph would pay."""
         manifest = self._index.manifest
         if manifest is None:
             return True
         steps = (MEAN_MINIMUM, MEAN_SAMPLES)
         outgrown = any(manifest.mean_samples < step <= total for step in steps)
-        return outgrown or self._index.ungraphed() > 0
+        crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
+        return outgrown or crowded or (not manifest.hnsw and self._index.graph_pays())
 
     def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
         if total < MEAN_MINIMUM:

@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from backends.qdrant.edge import QdrantEdgeIndex
+from backends.qdrant.edge import EDGE, QdrantEdgeIndex
 from backends.qdrant.points import slices_of
+from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import View, entry_id
 from memsvc.domain.indexing import VectorManifest
+from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Vectors
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
@@ -69,13 +72,13 @@ def test_graph_finds_nearly_all_and_counts_what_it_does_not_cover(open_index: Ca
 
     right = sum(len({*ids(index, query)} & {*best(vectors, query)}) for query in queries)
     assert right >= 0.9 * 10 * len(queries)
-    assert index.ungraphed() == 0
+    assert index.loose() == 0
 
     index.replace(changes_of(queries, first_row=5000))
     index.replace({row: changes_of(vectors[row : row + 1], first_row=row)[row] for row in range(7)})
     index.replace(dict.fromkeys(range(100, 105), ()))
 
-    assert index.ungraphed() == len(queries) + 7
+    assert index.loose() == len(queries) + 7
     assert [ids(index, query, 1) for query in queries] == [[5000 + number] for number in range(len(queries))]
 
 
@@ -147,3 +150,20 @@ def test_searches_go_on(
     milliseconds = [1000 * value for value in statistics.quantiles(seconds, n=20)]
     record_property("p50_p95_milliseconds", (milliseconds[9], milliseconds[18]))
     _log.info("beside %s: p50 %.2f ms, p95 %.2f ms of %d", beside, milliseconds[9], milliseconds[18], len(seconds))
+
+
+def test_a_graph_pays_once_one_owner_has_many_entries(tmp_path: Path) -> None:
+    """What counts is the largest owner, not all entries together."""
+    vectors = vectors_of(150, 6)
+    other = {
+        row: [replace(entry, attributes=replace(entry.attributes, owner="other")) for entry in entries]
+        for row, entries in changes_of(vectors[:75], first_row=1000).items()
+    }
+    with EDGE.open(QdrantEdgeSettings(graph_threshold=100), BackendContext(tmp_path, lambda: factories.NOW)) as index:
+        assert isinstance(index, QdrantEdgeIndex)
+        renew(index, 1, {**changes_of(vectors[75:], first_row=0), **other}, hnsw=False)
+        few = index.graph_pays()
+
+        index.replace(changes_of(vectors[:75], first_row=500))
+
+        assert (few, index.graph_pays()) == (False, True)

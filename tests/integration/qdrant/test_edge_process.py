@@ -11,19 +11,16 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from backends.qdrant.builder import EdgeGeneration
-from backends.qdrant.edge import EDGE, QdrantEdgeIndex
-from backends.qdrant.settings import QdrantEdgeSettings
+from backends.qdrant.edge import QdrantEdgeIndex
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import View, row_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.indexing import VectorManifest
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
@@ -137,22 +134,6 @@ def test_killed_child_loses_nothing_and_nobody_notices(index: QdrantEdgeIndex) -
 
     assert faults == []
     assert found(index) == list(range(1, turns * rows_each + 1))
-
-
-def test_flushing_loses_nothing(stack: ExitStack, directory: Path) -> None:
-    """A child that flushes as often as it can holds every change all the same, when it is killed as well."""
-    settings = QdrantEdgeSettings(flush_points=40, flush_idle_seconds=0.001)
-    index = stack.enter_context(EDGE.open(settings, BackendContext(directory, lambda: datetime.now(UTC))))
-    assert isinstance(index, QdrantEdgeIndex)
-    made = index.begin(VectorManifest(generation=1, model="m", dimension=3, position=1))
-    made.seal()
-    index.switch(made)
-
-    index.replace({row: [entry(row)] for row in range(1, 200)})
-    os.kill(child_of(index), signal.SIGKILL)
-    index.replace({row: [entry(row)] for row in range(200, 250)})
-
-    assert found(index) == list(range(1, 250))
 
 
 def test_killed_parent_loses_nothing_and_leaves_no_child(

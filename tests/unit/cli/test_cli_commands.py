@@ -1,0 +1,182 @@
+"""The commands against a service of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memsvc.cli.app import app
+from memsvc.client import Memsvc
+
+PORTS = ("METADATA", "VECTORS", "LEXICAL", "EMBEDDER")
+FIRST_LINE = "memsvc is serving on "
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    """A short path: the name of a socket is at most 107 bytes long."""
+    with tempfile.TemporaryDirectory(prefix="memsvc-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def address(directory: Path) -> Iterator[str]:
+    address = f"unix:{directory / 's'}"
+    environment = os.environ | {f"MEMSVC_{port}__BACKEND": "inproc" for port in PORTS}
+    command = [sys.executable, "-m", "memsvc", "serve", "--address", address, "--data-dir", str(directory / "data")]
+    command += ["--ready-file", str(directory / "ready")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line == f"{FIRST_LINE}{address} (data in {directory / 'data'})\n"
+        with Memsvc(address, user_id="u") as client:
+            client.wait_ready()
+        yield address
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.fixture
+def run(address: str, request: pytest.FixtureRequest) -> Any:
+    """Run a command as a user of its own for each test."""
+
+    def run(*words: str, given: str = "", user: str = request.node.name, code: int = 0) -> str:
+        told = CliRunner().invoke(app, [*words, "--address", address, "--user", user], input=given)
+        assert told.exit_code == code, told.stderr
+        return told.stdout
+
+    return run
+
+
+def test_ready_file_has_the_address(address: str, directory: Path) -> None:
+    """Whoever started the service can read where it is."""
+    assert (directory / "ready").read_text() == f"{address}\n"
+
+
+def test_second_service_on_the_same_data_is_refused(address: str, directory: Path) -> None:
+    """One process at a time owns the data directory; the other one says so in a line."""
+    told = CliRunner().invoke(app, ["check", "--data-dir", str(directory / "data")])
+
+    assert told.exit_code == 1
+    assert told.stderr.startswith("memsvc: The data directory is in use by the process ")
+    assert told.stderr.count("\n") == 1
+    assert address
+
+
+def test_added_memory_is_found_listed_shown_and_deleted(run: Any) -> None:
+    """The life of a memory, from the keyboard."""
+    memory_id, outcome = run("add", "the kettle is blue", "--tag", "kitchen", "--key", "kettle").split()
+    again = run("add", "the kettle is blue").split(maxsplit=1)
+    found = run("search", "kettle", "--mode", "keyword", "--tag", "kitchen")
+    listed = run("list")
+    shown = run("get", "--key", "kettle")
+    run("delete", memory_id)
+
+    assert outcome == "created"
+    assert again == [memory_id, "already there\n"]
+    assert found.splitlines()[0].split("\t") == ["score", "date", "found", "memory"]
+    assert found.splitlines()[1].split("\t")[2:] == ["the kettle is blue", memory_id]
+    assert listed.splitlines()[1].split("\t")[::2] == [memory_id, "the kettle is blue"]
+    assert "tags       kitchen\n" in shown
+    assert shown.endswith("\n\nthe kettle is blue\n")
+    assert run("list").splitlines() == ["id\tdate\tcontent"]
+
+
+def test_content_is_read_from_stdin(run: Any) -> None:
+    """A dash stands for what is piped in."""
+    run("add", "-", given="piped in")
+
+    assert "piped in" in run("list")
+
+
+def test_json_is_all_that_is_on_stdout(run: Any) -> None:
+    """Programs get JSON from every command, and nothing else."""
+    run("add", "the kettle is blue")
+
+    answers = [
+        run(*command, "--json")
+        for command in (
+            ["search", "kettle", "--explain"],
+            ["list"],
+            ["stats"],
+            ["perf"],
+            ["diagnose"],
+            ["reindex", "--repair"],
+            ["add", "another"],
+        )
+    ]
+
+    assert all(isinstance(json.loads(line), dict) for answer in answers for line in answer.splitlines())
+    assert all(answers)
+
+
+def test_what_list_writes_import_reads(run: Any) -> None:
+    """Memories go from one user to another through a pipe, once the scope is taken out."""
+    run("add", "one", "--tag", "t", "--importance", "5", user="from")
+    run("add", "two", "--layer", "core", "--speaker", "Ann", "--when", "2026-01-02", user="from")
+    lines = run("list", "--json", user="from").replace('"userId": "from"', '"userId": ""')
+
+    report = run("import", "-", "--wait", given=lines, user="to")
+
+    assert report.startswith("2 read: 2 created, 0 updated, 0 already there, 0 failed")
+    copied = [json.loads(line) for line in run("list", "--json", user="to").splitlines()]
+    assert {(each["content"], each["layer"], each["importance"], tuple(each["tags"])) for each in copied} == {
+        ("one", "MEMORY_LAYER_LONG_TERM", 5, ("t",)),
+        ("two", "MEMORY_LAYER_CORE", 3, ()),
+    }
+
+
+def test_import_tells_what_was_bad_and_fails(run: Any, address: str) -> None:
+    """Good memories are stored, bad ones are named, and the exit code says that there were some."""
+    lines = '{"content": "good"}\n{"content": "bad", "importance": 9}\n'
+
+    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "bad"], input=lines)
+
+    assert told.exit_code == 1
+    assert told.stdout.startswith("2 read: 1 created, 0 updated, 0 already there, 1 failed")
+    assert told.stderr.startswith("memsvc: memory 2 was not stored: memory.importance: ")
+    assert "good" in run("list", user="bad")
+
+
+def test_edited_document_updates_its_sections(run: Any, tmp_path: Path) -> None:
+    """Importing a document twice leaves each section once, in its last form."""
+    file = tmp_path / "notes.md"
+    file.write_text("# Tea\n\ngreen\n\n# Cups\n\nsix\n")
+    run("import", str(file), "--wait")
+    file.write_text("# Tea\n\nblack\n\n# Cups\n\nsix\n")
+
+    run("import", str(file), "--wait")
+
+    contents = {json.loads(line)["content"] for line in run("list", "--json").splitlines()}
+    assert contents == {"black", "six"}
+
+
+def test_unknown_memory_is_told_with_advice(address: str) -> None:
+    """Who asks for what is not there learns where to look."""
+    unknown = "0190163d-8694-739b-aea5-966c26f8ad91"
+
+    told = CliRunner().invoke(app, ["get", unknown, "--address", address])
+
+    assert told.exit_code == 1
+    assert "`memsvc list`" in told.stderr
+
+
+def test_reports_are_readable_in_a_pipe(run: Any) -> None:
+    """Without a terminal the reports are lines with tabs."""
+    run("add", "one")
+
+    assert "memories\t1" in run("stats").splitlines()
+    assert run("diagnose").splitlines()[-1] == "healthy"
+    assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
+    assert run("reindex").splitlines()[-1] == "done"
