@@ -1,7 +1,9 @@
-"""Ask the service in this container whether it answers searches: `python health.py READY_FILE`; exits with 0 when it does.
+"""Ask the service in this container whether it answers searches: `python health.py READY_FILE`, 0 when it does.
 
 The file is what `memsvc serve --ready-file` writes: the addresses it listens on, whatever the settings said.
 """
+
+# ruff: noqa: INP001 (a script beside the Dockerfile, no package)
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.ranking import Ranker
-from memsvc.engine.read.recall import Recall
+from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
@@ -145,7 +145,9 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         revise=writes.revise,
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
-        recall=Recall(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, utc_now),
+        recall=Recall(
+            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
+        ),
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),

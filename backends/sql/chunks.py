@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from backends.sql.jsontext import json_text
+from backends.sql.jsontext import json_text, json_value
 from memsvc.domain.entries import View, entry_id, ordinal_of
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
@@ -31,7 +30,7 @@ def chunk_values(row: int, chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
 def chunk_from_row(row: Sequence[Any]) -> Chunk:
     """Return the chunk in a row of `memory_chunks`."""
     entry, start_line, end_line, heading_path, text = row
-    return Chunk(ordinal_of(entry), text, tuple(json.loads(heading_path)), start_line, end_line)
+    return Chunk(ordinal_of(entry), text, tuple(json_value(heading_path)), start_line, end_line)
 
 
 def sole_chunk(memory: Memory) -> Chunk:

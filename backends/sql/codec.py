@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from backends.sql.jsontext import json_text
+from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import memories
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.filters import metadata_terms
@@ -65,10 +64,10 @@ def memory_from_row(row: Row) -> Memory:
         speaker,
         title,
         summary,
-        () if tags == _EMPTY_LIST else tuple(json.loads(tags)),
-        () if keywords == _EMPTY_LIST else tuple(Keyword(term, weight) for term, weight in json.loads(keywords)),
-        () if related_ids == _EMPTY_LIST else tuple(json.loads(related_ids)),
-        () if file_refs == _EMPTY_LIST else tuple(FileRef(name, ref) for name, ref in json.loads(file_refs)),
+        () if tags == _EMPTY_LIST else tuple(json_value(tags)),
+        () if keywords == _EMPTY_LIST else tuple([Keyword(*pair) for pair in json_value(keywords)]),
+        () if related_ids == _EMPTY_LIST else tuple(json_value(related_ids)),
+        () if file_refs == _EMPTY_LIST else tuple([FileRef(*pair) for pair in json_value(file_refs)]),
         importance,
         _TIERS[tier],
         confidence,
@@ -79,7 +78,7 @@ def memory_from_row(row: Row) -> Memory:
         _moment(expire_time),
         bool(work_in_progress),
         source,
-        {} if metadata == _EMPTY_OBJECT else json.loads(metadata),
+        {} if metadata == _EMPTY_OBJECT else json_value(metadata),
         supersedes_id,
         superseded_by_id,
         revision,
@@ -147,7 +146,7 @@ def snapshot_text(memory: Memory) -> str:
 
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
-    values: Mapping[str, Any] = json.loads(text)
+    values: Mapping[str, Any] = json_value(text)
     return memory_from_row([values[name] for name in _NAMES])
 
 

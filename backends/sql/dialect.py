@@ -19,6 +19,8 @@ MAX_INTEGER = (1 << 63) - 1
 """The largest number of a column; drivers refuse larger parameters."""
 MAX_PARAMETERS = 500
 """How many values one statement is given as parameters of their own."""
+LOG_BYTES = 64 * 1024 * 1024
+"""What the log may keep of the disk after a large transaction."""
 SNAPSHOT_BEGIN = "BEGIN"
 """Opens a transaction that sees one state of the database throughout."""
 WRITE_BEGIN = "BEGIN IMMEDIATE"
@@ -69,6 +71,7 @@ def prepare_connection(connection: Any, settings: SqlSettings) -> None:
         f"synchronous = {synchronous}",
         f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
         "temp_store = MEMORY",
+        f"journal_size_limit = {LOG_BYTES}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

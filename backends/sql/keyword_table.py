@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from backends.sql.dialect import list_parameter, listed, unindexed
-from backends.sql.filters import any_value, condition
+from backends.sql.filters import condition
 from backends.sql.tables import memories, memory_keywords
 from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import Filter
@@ -28,7 +29,9 @@ def search_keywords(
     The ranking needs the table alone. Memories are looked up from the top down, and only until enough are found
     that lie in the reach and match: a common word may be a keyword of everything that its owner has.
     """
-    ranked = connection.execute(_ranking(terms, reach)).all()
+    names = dict.fromkeys(terms)
+    parameters = {f"term_{number}": term for number, term in enumerate(names)} | {"owner": reach.owner}
+    ranked = connection.execute(_ranking(len(names)), parameters).all()
     hits: list[Hit] = []
     for start in range(0, len(ranked), size := 2 * limit):
         batch = ranked[start : start + size]
@@ -39,14 +42,15 @@ def search_keywords(
     return hits[:limit]
 
 
-def _ranking(terms: Sequence[str], reach: Reach) -> sa.Select[Any]:
+@lru_cache(maxsize=64)
+def _ranking(terms: int) -> sa.Select[Any]:
+    names = [sa.bindparam(f"term_{number}", type_=sa.Text) for number in range(terms)]
     weights = sa.func.sum(memory_keywords.c.weight)
     raw = weights * (_PER_WEIGHT * _SCALE) + sa.func.count() * (_PER_MATCH * _SCALE) + 0.5
     score = sa.cast(sa.case((raw < _SCALE, raw), else_=float(_SCALE)), sa.BigInteger).label("score")
     return (
         sa.select(memory_keywords.c.row, score)
-        .where(memory_keywords.c.owner == reach.owner)
-        .where(any_value(memory_keywords.c.term, list(dict.fromkeys(terms))))
+        .where(memory_keywords.c.owner == sa.bindparam("owner"), memory_keywords.c.term.in_(names))
         .group_by(memory_keywords.c.row)
         .order_by(score.desc(), memory_keywords.c.row)
     )

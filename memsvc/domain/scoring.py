@@ -133,7 +133,14 @@ def time_factor(candidate: Candidate, now: datetime, weighting: Weighting) -> fl
     age = math.pow(weighting.decay_factor, days / _DAYS_PER_DECAY)
     importance = 0.8 + 0.2 * candidate.importance / _MOST_IMPORTANT
     access = min(1.0 + 0.1 * math.log10(candidate.access_count + 1), MAX_ACCESS_FACTOR)
-    return age * importance * access * _layer_boost(candidate.layer, weighting)
+    return age * importance * access * layer_boost(candidate.layer, weighting)
+
+
+def layer_boost(layer: str, weighting: Weighting) -> float:
+    """Return the part of `time_factor` that is the layer's."""
+    if layer == Layer.CORE:
+        return weighting.core_boost
+    return weighting.long_term_boost if layer == Layer.LONG_TERM else 1.0
 
 
 def _neighbour(fused: Mapping[int, float], candidates: Mapping[int, Candidate], weight: float) -> dict[int, float]:
@@ -187,9 +194,3 @@ def _is_named(speaker: str, query: str) -> bool:
     first = speaker.split(maxsplit=1)[0]
     names = (speaker, first) if len(first) >= _MIN_FIRST_NAME else (speaker,)
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) for name in names if name in query)
-
-
-def _layer_boost(layer: str, weighting: Weighting) -> float:
-    if layer == Layer.CORE:
-        return weighting.core_boost
-    return weighting.long_term_boost if layer == Layer.LONG_TERM else 1.0

@@ -17,6 +17,7 @@ from memsvc.testing.factories import NOW
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_lists import StoreListsContract
+from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
@@ -27,6 +28,7 @@ from memsvc.testing.store_writes import StoreWritesContract
 class MetadataStoreContract(
     StoreWritesContract,
     StoreTransactionsContract,
+    StoreNamesContract,
     StoreReadsContract,
     StoreReachContract,
     StoreListsContract,

@@ -198,10 +198,11 @@ class StoreFiltersContract(StoreSeams):
         """A tree as deep and as wide as requests may be is answered."""
         insert(store, *(factories.memory(f"{n}", category=f"c{n}") for n in range(1, 4)))
         tree: Filter = AnyOf(Field.CATEGORY, tuple(f"c{number}" for number in range(2, 258)))
-        for _ in range(MAX_DEPTH):
+        for _ in range(MAX_DEPTH - 1):
             tree = Not(And((Or((tree, AnyOf(Field.CATEGORY, ("c",)))), Not(AnyOf(Field.CATEGORY, ("c1",))))))
 
-        assert self.rows(store, tree) == [2, 3]
+        assert self.rows(store, tree) == [1]
+        assert self.rows(store, Not(tree)) == [2, 3]
 
     def test_deleted_memories_match_too(self, store: MetadataStore) -> None:
         """A list holds memories of every status unless the filter says otherwise."""

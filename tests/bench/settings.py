@@ -21,7 +21,7 @@ class Plan:
         server: Settings of the servers by their path, such as "ranking.tier"; none is the default service.
         searches: How many searches a sample is made of.
         embedded: How many texts are embedded to measure the import with the embedder.
-        is_quick: Whether only a look is wanted: the first conversation of a file, no waiting for idle flushes.
+        is_quick: Whether only a look is wanted: the first conversation of a file, and no graph.
     """
 
     parts: frozenset[str]

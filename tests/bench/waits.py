@@ -1,19 +1,16 @@
-"""Searches while something else keeps the service busy: an import, the building of a graph, a flush."""
+"""Searches while something else keeps the service busy: an import, and the building of an index with a graph."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-
 import grpc
 from grpc import aio
 
 from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import search_service_pb2 as search_pb
 from tests.bench import requests as asking
 from tests.bench.corpus import Corpus
-from tests.bench.filling import run_import, searchable, settled
+from tests.bench.filling import run_import, searchable
 from tests.bench.loads import Drip, dripping
 from tests.bench.results import Row, Target, at_most
 from tests.bench.samples import Sample
@@ -23,9 +20,6 @@ PART = "Waiting"
 _PER_SECOND = 25.0
 _IDLE_SECONDS = 6.0
 _BOUND_MS = 50.0
-_USERS = 5
-_FLUSH_TRIES = 2
-_FLUSH_LINES = 3_000
 _FEW = 2_000
 
 
@@ -36,22 +30,17 @@ async def measure_waits(server: Server, corpus: Corpus, *, is_quick: bool) -> li
         await asyncio.sleep(_IDLE_SECONDS)
     idle = Sample.of(quiet.seconds)
     rows = _rows("nothing else happens", quiet, idle, is_bound=False)
-    # So many that the vector index has to flush in the middle of it.
-    count = _FEW if is_quick else QdrantEdgeSettings().flush_points + _FEW
-    extra = Corpus(users=_USERS, lines=count // _USERS, dimension=corpus.dimension, prefix="extra")
-    imports = [asking.import_messages(user, extra.lines(user)) for user in extra.users]
+    # So many of one user that a graph pays for it.
+    count = _FEW if is_quick else QdrantEdgeSettings().graph_threshold + _FEW
+    extra = Corpus(users=1, lines=count, dimension=corpus.dimension, prefix="extra")
+    messages = asking.import_messages(extra.users[0], extra.lines(extra.users[0]))
     async with dripping(server.searches.Search, questions, per_second=_PER_SECOND) as importing:
-        for messages in imports:
-            await run_import(server, messages)
+        await run_import(server, messages)
         await searchable(server)
     rows += _rows(f"an import of {extra.size} runs", importing, idle)
     async with dripping(server.searches.Search, questions, per_second=_PER_SECOND) as building:
         await _rebuild(server)
-    rows += _rows("the vectors are rebuilt", building, idle)
-    await settled(server)
-    if not is_quick:
-        rows += _rows("an idle flush begins", await _flushes(server, questions, corpus.dimension), idle)
-    return rows
+    return rows + _rows("the vectors are rebuilt" + ("" if is_quick else ", with a graph"), building, idle)
 
 
 def _rows(while_: str, drip: Drip, idle: Sample, *, is_bound: bool = True) -> list[Row]:
@@ -80,19 +69,3 @@ async def _rebuild(server: Server) -> None:
             await asyncio.sleep(0.5)
         else:
             return
-
-
-async def _flushes(server: Server, questions: Sequence[search_pb.SearchRequest], dimension: int) -> Drip:
-    """Write something, be quiet until the index flushes, and search just then."""
-    drip = Drip()
-    corpus = Corpus(users=_FLUSH_TRIES, lines=_FLUSH_LINES, dimension=dimension, prefix="flush")
-    for number, user in enumerate(corpus.users):
-        await run_import(server, asking.import_messages(user, corpus.lines(user)))
-        await searchable(server)
-        await server.searches.Search(questions[number])
-        await asyncio.sleep(QdrantEdgeSettings().flush_idle_seconds + 0.02 * number)
-        async with dripping(server.searches.Search, questions, per_second=100.0) as just_then:
-            await asyncio.sleep(0.4)
-        drip.seconds.extend(just_then.seconds)
-        drip.stall_seconds = max(drip.stall_seconds, just_then.stall_seconds)
-    return drip

@@ -1,8 +1,8 @@
 """Everything in the README that can be run, run: against a real server with the default settings.
 
-Blocks of `console` hold commands, which begin with "$ " and go on while a quote is open or the line ends with "\\" or
-"|". What is below a command is what it writes; "…" stands for anything, and how much white space there is does not
-matter. They run in one shell, in their order, as somebody would who tries them.
+Blocks of `console` hold commands, which begin with "$ " and go on while a quote is open or the line ends with a
+backslash or a bar. What is below a command is what it writes; "…" stands for anything, and how much white space there
+is does not matter. They run in one shell, in their order, as somebody would who tries them.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ def test_links_lead_somewhere() -> None:
     """Every link to a file of the project, or to a heading, has a target."""
     text = README.read_text(encoding="utf-8")
     headings = {
-        re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in re.findall(r"^#+ (.*)", text, re.M)
+        re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)", text, re.MULTILINE)
     }
     targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from memsvc.domain.entries import MAX_ORDINAL, LexicalEntry, View, attributes_of, entry_id
 from memsvc.domain.indexing import Document
+from memsvc.domain.memory import Layer, Memory
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
 
@@ -67,7 +68,7 @@ def _richer(document: Document) -> list[Passage]:
         for ordinal, piece in enumerate(pieces[: MAX_ORDINAL + 1])
     ]
     own = previous_line(memory.speaker, document.chunks[0].text)
-    before = document.previous
+    before = _line_before(document)
     lines = own if before is None else f"{previous_line(before.speaker, before.content)}\n{own}"
     window = passage(text=lines, speaker="", title=memory.title, heading_path=(), moment=memory.event_time)
     return [*found, Passage(View.WINDOW, 0, window)]
@@ -75,7 +76,7 @@ def _richer(document: Document) -> list[Passage]:
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
-    memory, before = document.memory, document.previous
+    memory, before = document.memory, _line_before(document)
     attributes = attributes_of(memory)
     return [
         LexicalEntry(
@@ -85,10 +86,18 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
                 speaker=memory.speaker,
                 title=memory.title,
                 heading_path=chunk.heading_path,
-                moment=memory.event_time,
+                moment=memory.event_time or memory.create_time,
                 previous=previous_line(before.speaker, before.content) if before and not chunk.ordinal else "",
             ),
             attributes,
         )
         for chunk in document.chunks[: MAX_ORDINAL + 1]
     ]
+
+
+def _line_before(document: Document) -> Memory | None:
+    """Return the line before, unless it is private to its session: by its words others would find what follows it."""
+    before = document.previous
+    if before is not None and before.layer is Layer.SESSION and document.memory.layer is not Layer.SESSION:
+        return None
+    return before

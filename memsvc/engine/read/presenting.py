@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from memsvc.domain.entries import ordinal_of
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Explanation, SearchHit
+from memsvc.domain.query import SearchHit
 from memsvc.domain.scope import Reach
+from memsvc.engine.read.ranking import Ranking
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.snippets import snippet
 
 SHORT = 300
 """Content of so few characters is always one chunk, whatever tokens are counted by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A memory's place in the result: its final score, its best entry, and how the score came about."""
-
-    row: int
-    memory_id: str
-    score: float
-    entry_id: int
-    explanation: Explanation | None = None
 
 
 class Presenting:
@@ -69,5 +58,4 @@ def _hit(place: Ranking, memory: Memory, chunk: Chunk | None, terms: frozenset[s
         end_line=first + found.end_line - 1,
         chunk_ordinal=0 if chunk is None else chunk.ordinal,
         heading_path=() if chunk is None else chunk.heading_path,
-        explanation=place.explanation,
     )

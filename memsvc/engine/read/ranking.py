@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from memsvc.domain.clock import from_micros
 from memsvc.domain.entries import View
-from memsvc.domain.fusion import Fused, Ranked, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.domain.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.domain.memory import Layer, Status
 from memsvc.domain.query import (
     Candidate,
     Explanation,
+    Fusion,
     FusionMethod,
     Mode,
     Normalization,
     Retriever,
-    RetrieverScore,
     SearchQuery,
 )
-from memsvc.domain.scope import Reach
-from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers, time_factor
-from memsvc.engine.read.presenting import Ranking
-from memsvc.engine.read.retrieval import Retrieved
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
+from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
+from memsvc.engine.read.retrieval import Retrieved, Timing
+from memsvc.engine.read.weighing import Weighed, above_zero, weighed
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.dates import date_match, mentioned_dates
 
 BM25 = Retriever.BM25.value
 TABLE = Retriever.KEYWORD_TABLE.value
-DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
-"""The names of the dense lists; each view of tier E is a list of its own."""
 RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
 RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
 GIVEN_KEYWORDS = 0.5
 """The weight of the keyword table in the recipe when the caller gave keywords."""
-TIME_WEIGHTING = "time_weighting"
+WORDS_ALONE = 0.1
+"""Its weight in a search by words without given ones: memories that only their keywords describe come last."""
+NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
+"""A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
 
-Rankings = Mapping[str, Sequence[Ranked]]
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A memory's place in the result: its final score and its best entry."""
+
+    row: int
+    memory_id: str
+    score: float
+    entry_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Every candidate at or above a query's min_score, best first, equal scores by memory id."""
+
+    places: list[Ranking]
+    evidence: Evidence
+    timings: tuple[Timing, ...]
+
+    def explained(self, place: Ranking) -> Explanation:
+        """Explain the score of one of the places."""
+        return self.evidence.of(place.row)
 
 
 class Ranker:
@@ -46,16 +72,34 @@ class Ranker:
         self._reads = reads
         self._constants = constants
 
-    def depth(self, query: SearchQuery) -> int:
-        """Return how many hits to ask of each retriever so that the page asked for is filled."""
-        return max(self._constants.depth, query.offset + query.limit + 1)
+    @property
+    def depth(self) -> int:
+        """Return how many hits to ask of each retriever."""
+        return self._constants.depth
 
-    def rank(self, query: SearchQuery, found: Retrieved, *, reach: Reach, now: datetime) -> list[Ranking]:
-        """Return every candidate at or above the query's min_score, best first, equal scores by memory id."""
+    def rank(self, query: SearchQuery, found: Retrieved, *, reach: Reach, now: datetime) -> Ranked:
+        """Rank what was found. What may not be shown, though an index still has it as it was, is left out."""
+        started = time.perf_counter()
         rankings = _rankings(found)
-        fused = _fused(query, rankings)
-        candidates = {one.row: one for one in self._reads.candidates(list(fused.totals), reach=reach)}
-        scored = boosted(
+        fused = _fused(query, rankings, found)
+        between = time.perf_counter()
+        candidates = {
+            one.row: one
+            for one in self._reads.candidates(list(fused.totals), reach=reach)
+            if _may_be_shown(one, query.scope)
+        }
+        scored = self._boosted(query, fused, candidates, rankings)
+        weights = weighed(above_zero(fused.totals, scored), candidates, query.weighting, now)
+        places = _places(query, weights, candidates, _best_entries(rankings))
+        timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
+        return Ranked(places, Evidence(rankings, fused, scored, weights), timings)
+
+    def _boosted(
+        self, query: SearchQuery, fused: Fused, candidates: Mapping[int, Candidate], rankings: Rankings
+    ) -> Scored:
+        if _method(query) is not FusionMethod.DEFAULT:
+            return boosted(fused.totals, candidates, lexical=(), named=frozenset(), dates={}, constants=NO_BOOSTS)
+        return boosted(
             fused.totals,
             candidates,
             lexical=rankings.get(BM25, ()),
@@ -63,69 +107,83 @@ class Ranker:
             dates=_dates(query.text, candidates),
             constants=self._constants,
         )
-        factors = _factors(query, candidates, now)
-        scores = {row: min(1.0, score * factors.get(row, 1.0)) for row, score in scored.scores.items()}
-        kept = [row for row, score in scores.items() if score >= query.min_score]
-        kept.sort(key=lambda row: (-scores[row], candidates[row].memory_id))
-        entries = _best_entries(rankings)
-        evidence = _Evidence(rankings, fused, scored, factors) if query.explain else None
-        shown = range(query.offset, query.offset + query.limit)
-        return [
-            Ranking(
-                row,
-                candidates[row].memory_id,
-                scores[row],
-                entries[row],
-                evidence.of(row) if evidence and place in shown else None,
-            )
-            for place, row in enumerate(kept)
-        ]
 
 
-def _rankings(found: Retrieved) -> dict[str, list[Ranked]]:
+def _method(query: SearchQuery) -> FusionMethod:
+    """Return how to fuse: where meaning alone is asked there is nothing to fuse, and scores stay cosines."""
+    return FusionMethod.DEFAULT if query.mode is Mode.SEMANTIC else query.fusion.method
+
+
+def _may_be_shown(candidate: Candidate, scope: Scope) -> bool:
+    """Return whether the store, which is ahead of the indexes, still lets the caller know of a memory."""
+    if candidate.status == Status.DELETED:
+        return False
+    return candidate.layer != Layer.SESSION or (scope.session_id != "" and candidate.session_id == scope.session_id)
+
+
+def _places(
+    query: SearchQuery, weights: Weighed, candidates: Mapping[int, Candidate], entries: Mapping[int, int]
+) -> list[Ranking]:
+    scores = weights.scores
+    kept = [row for row, score in scores.items() if score >= query.min_score]
+    kept.sort(key=lambda row: (-scores[row], candidates[row].memory_id))
+    return [Ranking(row, candidates[row].memory_id, scores[row], entries[row]) for row in kept]
+
+
+def _rankings(found: Retrieved) -> Rankings:
     lists = {DENSE[view]: best_per_row(hits) for view, hits in found.dense.items()}
     lists[BM25] = best_per_row(found.bm25)
     lists[TABLE] = best_per_row(found.keyword_table)
     return {name: ranking for name, ranking in lists.items() if ranking}
 
 
-def _fused(query: SearchQuery, rankings: Rankings) -> Fused:
-    fusion = query.fusion
-    given = None if fusion.weights is None else {name.value: weight for name, weight in fusion.weights.items()}
-    chosen = None if given is None else {name: given.get(name, 0.0) for name in rankings}
-    if fusion.method is FusionMethod.RECIPROCAL_RANK:
-        return _scaled(
-            reciprocal_rank(
-                rankings,
-                weights=chosen or {},
-                constant=fusion.rank_constant,
-                single_retriever_factor=fusion.single_retriever_factor,
-            ),
-            sum(chosen.values()) if chosen else len(rankings),
-            fusion.rank_constant,
-        )
-    if fusion.method is FusionMethod.WEIGHTED:
-        return weighted_sum(
-            rankings,
-            weights=chosen or {},
-            normalization=fusion.normalization,
-            single_retriever_factor=fusion.single_retriever_factor,
-        )
+def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
     if query.mode is Mode.SEMANTIC:
         return weighted_sum(rankings, weights=RECIPE_E, normalization=Normalization.NONE)
-    return weighted_sum(rankings, weights=_recipe(query, rankings))
+    fusion = query.fusion
+    if fusion.method is FusionMethod.DEFAULT:
+        return weighted_sum(rankings, weights=_recipe(query, rankings))
+    answered = found.asked - {lost.retriever for lost in found.degraded}
+    weights = {one.value: _weight(fusion, one) for one in found.asked}
+    weights |= dict.fromkeys(rankings.keys() - weights.keys(), 0.0)
+    whole = sum(weights[one.value] for one in answered)
+    factor = fusion.single_retriever_factor if len(answered) > 1 else 1.0
+    if fusion.method is FusionMethod.RECIPROCAL_RANK:
+        ranks = reciprocal_rank(
+            rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor
+        )
+        ranks.normalized.clear()
+        return _scaled(ranks, (fusion.rank_constant + 1) / whole if whole else 1.0)
+    mean = weighted_sum(
+        _cut(rankings) if fusion.normalization is Normalization.NONE else rankings,
+        weights=weights,
+        normalization=fusion.normalization,
+        single_retriever_factor=factor,
+    )
+    # The mean is over the lists that hold something; a retriever that answered with nothing gives everybody 0.
+    used = sum(weights[name] for name in rankings)
+    return _scaled(mean, used / whole) if 0.0 < used < whole else mean
+
+
+def _cut(rankings: Rankings) -> Rankings:
+    return {
+        name: [ranked._replace(score=min(max(ranked.score, 0.0), 1.0)) for ranked in ranking]
+        for name, ranking in rankings.items()
+    }
+
+
+def _weight(fusion: Fusion, retriever: Retriever) -> float:
+    return 1.0 if fusion.weights is None else fusion.weights.get(retriever, 0.0)
 
 
 def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
     recipe = RECIPE_E if DENSE[View.WINDOW] in rankings else RECIPE_S
     if query.keywords:
-        recipe = {**recipe, TABLE: GIVEN_KEYWORDS}
-    return recipe if any(recipe[name] for name in rankings) else {TABLE: 1.0}
+        return {**recipe, TABLE: GIVEN_KEYWORDS}
+    return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
 
 
-def _scaled(fused: Fused, weight: float, constant: int) -> Fused:
-    """Scale reciprocal ranks so that the first in every list has 1: boosts and min_score mean what they always do."""
-    factor = (constant + 1) / weight if weight else 1.0
+def _scaled(fused: Fused, factor: float) -> Fused:
     return Fused(
         {row: total * factor for row, total in fused.totals.items()},
         fused.normalized,
@@ -135,10 +193,10 @@ def _scaled(fused: Fused, weight: float, constant: int) -> Fused:
 
 def _best_entries(rankings: Rankings) -> dict[int, int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
+    lists = (rankings.get(name, ()) for name in (BM25, *DENSE.values(), TABLE))
     chosen: dict[int, int] = {}
-    for name in (BM25, *DENSE.values(), TABLE):
-        for ranked in rankings.get(name, ()):
-            chosen.setdefault(ranked.row, ranked.entry_id)
+    for ranked in chain.from_iterable(lists):
+        chosen.setdefault(ranked.row, ranked.entry_id)
     return chosen
 
 
@@ -151,42 +209,3 @@ def _dates(text: str, candidates: Mapping[int, Candidate]) -> dict[int, float]:
         for row, candidate in candidates.items()
         if candidate.event_time is not None
     }
-
-
-def _factors(query: SearchQuery, candidates: Mapping[int, Candidate], now: datetime) -> dict[int, float]:
-    if query.weighting is None:
-        return {}
-    return {row: time_factor(candidate, now, query.weighting) for row, candidate in candidates.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """All that ranking knew, to explain a score by."""
-
-    rankings: Rankings
-    fused: Fused
-    scored: Scored
-    factors: Mapping[int, float]
-
-    def of(self, row: int) -> Explanation:
-        """Explain one memory's score."""
-        boosts = self.scored.boosts_of(row)
-        if row in self.factors:
-            boosts = (*boosts, (TIME_WEIGHTING, self.factors[row]))
-        return Explanation(tuple(self._retrievers(row)), self.fused.totals[row], boosts)
-
-    def _retrievers(self, row: int) -> list[RetrieverScore]:
-        found = []
-        for name, ranking in self.rankings.items():
-            for rank, ranked in enumerate(ranking, start=1):
-                if ranked.row == row:
-                    found.append(
-                        RetrieverScore(
-                            Retriever.DENSE if name in DENSE.values() else Retriever(name),
-                            rank,
-                            ranked.score,
-                            self.fused.normalized.get(name, {}).get(row, 0.0),
-                            self.fused.shares.get(name, {}).get(row, 0.0),
-                        )
-                    )
-        return found

@@ -13,9 +13,9 @@ import numpy as np
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, View
-from memsvc.domain.errors import BackendUnavailableError, MemsvcError
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, MemsvcError, NotReadyError
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
-from memsvc.domain.query import Degraded, Mode, Retriever, SearchQuery
+from memsvc.domain.query import Degraded, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.domain.scope import Reach
 from memsvc.engine.index.centring import centred, means_of
 from memsvc.engine.index.embedding import Embedding
@@ -26,8 +26,23 @@ from memsvc.ports.vectors import VectorIndex
 from memsvc.text.analysis import query_terms
 from memsvc.text.keywords import extract_keywords
 
-Dense: TypeAlias = tuple[dict[View, list[Hit]], list[tuple[str, float]]]
+Timing: TypeAlias = tuple[str, float, float]
+"""A stage, when it began and how long it took."""
+Dense: TypeAlias = tuple[dict[View, list[Hit]], list[Timing]]
 """The hits of every view, and how long the stages took."""
+
+MODE_RETRIEVERS = {
+    Mode.HYBRID: frozenset(Retriever),
+    Mode.SEMANTIC: frozenset({Retriever.DENSE}),
+    Mode.KEYWORD: frozenset({Retriever.BM25, Retriever.KEYWORD_TABLE}),
+}
+DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
+    (BackendUnavailableError, "UNAVAILABLE"),
+    (DeadlineExceededError, "DEADLINE_EXCEEDED"),
+    (NotReadyError, "NOT_READY"),
+    (MemsvcError, "FAILED"),
+)
+"""What a caller is told of a retriever that failed, by the first class that fits."""
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +51,17 @@ log = logging.getLogger(__name__)
 class Retrieved:
     """What the retrievers found: the dense hits by view, the lexical hits, the keyword table's, and what failed."""
 
+    asked: frozenset[Retriever] = frozenset()
     dense: dict[View, list[Hit]] = field(default_factory=dict)
     bm25: list[Hit] = field(default_factory=list)
     keyword_table: list[Hit] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
     degraded: list[Degraded] = field(default_factory=list)
-    timings: list[tuple[str, float]] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+
+    def reaches(self, depth: int) -> bool:
+        """Return whether a retriever found as many as it was asked for, so that there may be more."""
+        return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +91,26 @@ class Retrieval:
         """Give the threads back."""
         self._beside.shutdown()
 
-    def run(self, asked: Asked, *, uses_keyword_table: bool) -> Retrieved:
+    def run(self, asked: Asked) -> Retrieved:
         """Return what was found; a retriever that fails is named in *degraded*.
 
         Raises:
             MemsvcError: Every retriever that was asked failed; the first one's error.
         """
-        found = Retrieved()
+        query = asked.query
+        found = Retrieved(asked_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
         inner = _localised(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
-        dense = self._start_dense(asked, inner)
-        answered = 0
-        if asked.query.mode is not Mode.SEMANTIC:
-            found.terms = query_terms(asked.query.text)
-            lists = [(Retriever.BM25, lambda: self._bm25(asked, inner, found))]
-            if uses_keyword_table:
-                lists.append((Retriever.KEYWORD_TABLE, lambda: self._table(asked, found)))
-            answered += sum(self._guarded(name, ask, found, failures) for name, ask in lists)
+        dense = self._beside.submit(self._dense, asked, inner) if Retriever.DENSE in found.asked else None
+        if Retriever.BM25 in found.asked:
+            self._guarded(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
+        if Retriever.KEYWORD_TABLE in found.asked:
+            self._guarded(Retriever.KEYWORD_TABLE, lambda: self._table(asked, found), found, failures)
         if dense is not None:
-            answered += self._guarded(Retriever.DENSE, lambda: _collect(dense, found), found, failures)
-        if failures and not answered:
+            self._guarded(Retriever.DENSE, lambda: _collect(dense, found), found, failures)
+        if failures and len(failures) == len(found.asked):
             raise failures[0]
         return found
-
-    def _start_dense(self, asked: Asked, where: Filter | None) -> Future[Dense] | None:
-        query = asked.query
-        if query.mode is Mode.KEYWORD or (query.vector is None and not query.text):
-            return None
-        return self._beside.submit(self._dense, asked, where)
 
     def _dense(self, asked: Asked, where: Filter | None) -> Dense:
         started = time.perf_counter()
@@ -107,7 +119,7 @@ class Retrieval:
         embedded = time.perf_counter()
         hits = self._nearest(vector, asked, where)
         done = time.perf_counter()
-        return hits, [("embed", embedded - started), ("dense", done - embedded)]
+        return hits, [("embed", started, embedded - started), ("dense", embedded, done - embedded)]
 
     def _nearest(self, vector: Vector, asked: Asked, where: Filter | None) -> dict[View, list[Hit]]:
         """Search every view by the means of one generation: again when it was switched meanwhile."""
@@ -145,18 +157,36 @@ class Retrieval:
             )
 
     @staticmethod
-    def _guarded(name: Retriever, ask: Callable[[], None], found: Retrieved, failures: list[MemsvcError]) -> int:
+    def _guarded(name: Retriever, ask: Callable[[], None], found: Retrieved, failures: list[MemsvcError]) -> None:
         started = time.perf_counter()
         try:
             ask()
         except MemsvcError as error:
             log.warning("retriever %s failed: %s", name, error.reason, exc_info=True)
             failures.append(error)
-            found.degraded.append(Degraded(name, error.reason, error.message))
-            return 0
+            reason = next(reason for kind, reason in DEGRADED_REASONS if isinstance(error, kind))
+            found.degraded.append(Degraded(name, reason, error.message))
+            return
         if name is not Retriever.DENSE:
-            found.timings.append((name.value.lower(), time.perf_counter() - started))
-        return 1
+            found.timings.append((name.value.lower(), started, time.perf_counter() - started))
+
+
+def asked_retrievers(query: SearchQuery) -> frozenset[Retriever]:
+    """Return the retrievers that a search asks: those of its mode that have something to look for and a say.
+
+    The measured recipe does without the keyword table, unless keywords are given or words alone are to count.
+    """
+    asked = set(MODE_RETRIEVERS[query.mode])
+    if query.vector is None and not query.text:
+        asked.discard(Retriever.DENSE)
+    if not (query.text or query.keywords):
+        asked -= {Retriever.BM25, Retriever.KEYWORD_TABLE}
+    if query.fusion.method is FusionMethod.DEFAULT:
+        if query.mode is Mode.HYBRID and not query.keywords:
+            asked.discard(Retriever.KEYWORD_TABLE)
+    elif query.fusion.weights is not None and len(asked) > 1:
+        asked = {one for one in asked if query.fusion.weights.get(one, 0.0) > 0.0}
+    return frozenset(asked)
 
 
 def _collect(dense: Future[Dense], found: Retrieved) -> None:
