@@ -32,6 +32,7 @@ def configure(settings: LogSettings) -> None:
     )
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.basicConfig(level=settings.level, handlers=[handler], force=True)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

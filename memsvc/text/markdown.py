@@ -50,7 +50,7 @@ def blocks(text: str) -> list[Block]:
     tokens = _parser().parse(_source(text))
     opening = [index for index, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
     starts = [line_starts[_first_line(tokens[index])] for index in opening]
-    ends = [*starts[1:], len(text)]
+    ends = [*starts[1:], len(text)] if starts else []
     cuts = _nested_starts(tokens, line_starts)
     found = [
         _block(tokens, index, (start, end), cuts[index])

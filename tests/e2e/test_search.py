@@ -67,7 +67,7 @@ def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types.Sc
     assert ["Tom is allergic to peanuts and carries an inhaler."] == found(stubs, scope, "peanut", mode=KEYWORD)
     assert ["李雷对花生过敏,随身带着药。"] == found(stubs, scope, "花生", mode=KEYWORD)
     assert [] == found(stubs, scope, "zeppelin", mode=KEYWORD)
-    for query in ('peanuts AND "(', "+peanuts -allergic", "content:peanuts^9", "peanuts*? ~", "NOT peanuts", "[a TO b]"):
+    for query in ('peanuts AND "(', "+peanuts -allergic", "content:peanuts^9", "peanuts*? ~", "NOT peanuts", "[a peanut"):
         assert "Tom is allergic to peanuts and carries an inhaler." in found(stubs, scope, query, mode=KEYWORD)
 
 

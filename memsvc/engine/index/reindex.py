@@ -80,9 +80,9 @@ class Reindex:
         return self._feed.pending_count() <= IDLE_BELOW
 
     def _mended(self, side: Side) -> Generator[ReindexProgress, None, None]:
-        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), 0)
+        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), side.generation())
         differences = self._repair.compare(side)
-        yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), 0)
+        yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), side.generation())
         yield from self._repair.mend(side, differences)
 
 

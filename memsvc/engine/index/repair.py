@@ -77,7 +77,7 @@ class Repair:
             part = rows[start : start + MEND]
             with self._applying.exclusive():
                 side.write(part, self._feed.documents(part))
-            yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), 0)
+            yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), side.generation())
 
     def _expected(self) -> Iterator[Expected]:
         after = -1

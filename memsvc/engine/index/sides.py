@@ -60,6 +60,10 @@ class Side(Protocol):
 
     kind: IndexKind
 
+    def generation(self) -> int:
+        """Return the number of the live generation, 0 without one."""
+        ...
+
     def is_current(self) -> bool:
         """Return whether the live generation can take writes: it exists, and for vectors, is of the model in use."""
         ...
@@ -125,6 +129,11 @@ class LexicalSide:
     def __init__(self, index: LexicalIndex) -> None:
         self._index = index
 
+    def generation(self) -> int:
+        """Return the number of the live generation, 0 without one."""
+        manifest = self._index.manifest
+        return manifest.generation if manifest else 0
+
     def is_current(self) -> bool:
         """Return whether there is a live generation."""
         return self._index.manifest is not None
@@ -141,8 +150,7 @@ class LexicalSide:
     def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[LexicalEntry]:
         """Begin a generation as of *position*; words need no sample."""
         del sample, total
-        live = self._index.manifest
-        manifest = LexicalManifest(live.generation + 1 if live else 1, position, ANALYSIS_VERSION)
+        manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
         return Drafting(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
 
     def inventory(self) -> Iterator[Listed]:
@@ -164,6 +172,11 @@ class VectorSide:
         self._entries = entries
         self._embedding = embedding
         self._views = VIEWS[tier]
+
+    def generation(self) -> int:
+        """Return the number of the live generation, 0 without one."""
+        manifest = self._index.manifest
+        return manifest.generation if manifest else 0
 
     def is_current(self) -> bool:
         """Return whether the live generation is of the model in use."""
@@ -187,10 +200,9 @@ class VectorSide:
 
     def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
         """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
-        live = self._index.manifest
         means, samples = self._means(sample, total)
         manifest = VectorManifest(
-            generation=live.generation + 1 if live else 1,
+            generation=self.generation() + 1,
             model=self._embedding.model,
             dimension=self._embedding.dimension,
             position=position,

@@ -54,9 +54,14 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Every candidate at or above a query's min_score, best first, equal scores by memory id."""
+    """Every candidate at or above a query's min_score, best first, equal scores by memory id.
+
+    Attributes:
+        is_cut: Whether there were candidates below the min_score.
+    """
 
     places: list[Ranking]
+    is_cut: bool
     evidence: Evidence
     timings: tuple[Timing, ...]
 
@@ -92,7 +97,8 @@ class Ranker:
         weights = weighed(above_zero(fused.totals, scored), candidates, query.weighting, now)
         places = _places(query, weights, candidates, _best_entries(rankings))
         timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
-        return Ranked(places, Evidence(rankings, fused, scored, weights), timings)
+        is_cut = len(places) < len(weights.scores)
+        return Ranked(places, is_cut, Evidence(rankings, fused, scored, weights), timings)
 
     def _boosted(
         self, query: SearchQuery, fused: Fused, candidates: Mapping[int, Candidate], rankings: Rankings

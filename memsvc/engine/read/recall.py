@@ -101,7 +101,8 @@ class Recall:
         near = retrieval.run(asked)
         first = ranker.rank(query, near, reach=reach, now=self._now())
         timings = (*near.timings, *first.timings)
-        if len(first.places) > query.offset + query.limit or not near.reaches(ranker.depth):
+        is_enough = first.is_cut or len(first.places) > query.offset + query.limit
+        if is_enough or not near.reaches(ranker.depth):
             return _Found(first.places, first.explained, near.terms, near.degraded, timings)
         far = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
         # Whatever its score: it is made comparable below.
