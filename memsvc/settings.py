@@ -109,7 +109,12 @@ class Settings(BaseSettings):
     """The whole tree. A variable is named by its path: MEMSVC_SERVER__ADDRESS, MEMSVC_EMBEDDER__BACKEND."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MEMSVC_", env_nested_delimiter="__", frozen=True, extra="forbid", use_attribute_docstrings=True
+        env_prefix="MEMSVC_",
+        env_nested_delimiter="__",
+        nested_model_default_partial_update=True,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
