@@ -40,6 +40,7 @@ class Database:
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
         self._slots = threading.BoundedSemaphore(settings.readers)
+        self._shelf = threading.Lock()
         self._idle: list[sa.Connection] = []
         self._is_closed = False
 
@@ -80,8 +81,9 @@ class Database:
     def close(self) -> None:
         """Close every connection, those lent as soon as they come back. Waits for the write that is under way."""
         with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
+            with self._shelf:
+                self._is_closed = True
+                idle, self._idle = self._idle, []
             for connection in idle:
                 connection.close()
             if self._writer is not None:
@@ -97,8 +99,10 @@ class Database:
             raise BackendUnavailableError(BACKEND)
         connection: sa.Connection | None = None
         try:
-            connection = self._idle.pop() if self._idle else self._engine.connect()
-            self._refuse_when_closed()
+            with self._shelf:
+                self._refuse_when_closed()
+                connection = self._idle.pop() if self._idle else None
+            connection = connection or self._engine.connect()
             yield connection
         finally:
             self._give_back(connection)
@@ -107,10 +111,12 @@ class Database:
     def _give_back(self, connection: sa.Connection | None) -> None:
         if connection is None:
             return
-        if self._is_closed or connection.invalidated:
+        with self._shelf:
+            is_kept = not (self._is_closed or connection.invalidated)
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
             connection.close()
-        else:
-            self._idle.append(connection)
 
     def _writing_connection(self) -> sa.Connection:
         if self._writer is None:

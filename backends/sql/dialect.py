@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -40,6 +41,21 @@ def list_parameter(values: Iterable[float | str]) -> str:
     return json_text(list(values))
 
 
+def gathered_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+    """Return one text that holds all rows of *columns*, for `rows_of_text`. Not for fractions: they lose digits.
+
+    The driver lets the interpreter lock go for every row that it steps to, and beside a busy thread has to wait for
+    it each time: two hundred rows of a search took 160 ms during an import. One row waits once.
+    """
+    return sa.func.json_group_array(sa.func.json_array(*columns), type_=sa.Text)
+
+
+def rows_of_text(text: str) -> list[list[Any]]:
+    """Return the rows that `gathered_rows` put into a text."""
+    rows: list[list[Any]] = json.loads(text)
+    return rows
+
+
 def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
     """Return the value of *column* such that SQLite's planner does not enter an index by it.
 
@@ -71,6 +87,8 @@ def prepare_connection(connection: Any, settings: SqlSettings) -> None:
         f"synchronous = {synchronous}",
         f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
         "temp_store = MEMORY",
+        # What is purged is to be gone from the file too, not only from its directory of pages.
+        "secure_delete = ON",
         f"journal_size_limit = {LOG_BYTES}",
     ):
         cursor.execute(f"PRAGMA {pragma}")

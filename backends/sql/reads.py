@@ -12,7 +12,7 @@ from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, list_parameter, listed, unindexed
+from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
 from backends.sql.filters import condition, within
 from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
@@ -73,8 +73,8 @@ class SqlMemoryReads:
         statement = _select_candidates(len(reach.project_ids))
         parameters = {"row": list_parameter(dict.fromkeys(rows))} | _reach_parameters(reach)
         with self._database.reading() as connection:
-            found = connection.execute(statement, parameters).all()
-        return [Candidate(*row) for row in found]
+            found = connection.execute(statement, parameters).scalar_one()
+        return [Candidate(*row) for row in rows_of_text(found)]
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""
@@ -148,7 +148,8 @@ def _select_by(column: str, projects: int) -> sa.Select[Any]:
 def _select_candidates(projects: int) -> sa.Select[Any]:
     rows = listed("row")
     joined = sa.join(rows, memories, memories.c.row == rows.c.value)
-    return sa.select(*_CANDIDATE_COLUMNS).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
+    gathered = sa.select(gathered_rows(*_CANDIDATE_COLUMNS)).select_from(joined)
+    return gathered.where(_in_reach(projects, unindexed(memories.c.owner)))
 
 
 @cache

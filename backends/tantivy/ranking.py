@@ -27,8 +27,8 @@ def best_hits(searcher: Searcher, query: Query, *, limit: int) -> list[Hit]:
         wanted = min(wanted * _GROWTH, total)
         found = searcher.search(query, wanted, count=False).hits
     entries = searcher.fast_field_values(ENTRY, [address for _, address in found])
-    hits = [Hit(int(entry or 0), _rounded(score)) for entry, (score, _) in zip(entries, found, strict=True)]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
+    ordered = sorted([(-_rounded(score), entry) for entry, (score, _) in zip(entries, found, strict=True)])
+    return [Hit(int(entry or 0), -score) for score, entry in ordered[:limit]]
 
 
 def _is_tied(one: float, other: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
+
+SWITCH_SECONDS = 0.0005
+"""How long a busy thread keeps the interpreter from others. Python's own 5 ms would add up: a search beside an import
+waits for its turn several times."""
 
 
 def serve(
@@ -54,6 +59,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 
     logs.configure(settings.log)
     with bootstrap.running(settings) as application:
+        sys.setswitchinterval(SWITCH_SECONDS)
         asyncio.run(build(application, _options(settings, addresses)).run(ready))
 
 

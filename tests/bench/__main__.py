@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.bench.quality import RANKINGS
-from tests.bench.results import Report
+from tests.bench.results import Report, machine
 from tests.bench.run import ORDER, run
 from tests.bench.settings import PARTS, Plan
 
@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = _plan(given)
     console = Console(width=None if sys.stdout.isatty() else 180)
     report = Report(_described(plan))
+    load = machine()["load_average"]
     asyncio.run(run(plan, report, console))
+    report.notes.append(f"Load average of the machine: {machine()['load_average']}, at the start {load}.")
     report.rows.sort(key=lambda row: ORDER.index(row.part))
     report.print(console)
     written = report.write(given.json or Path("bench-results") / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json")

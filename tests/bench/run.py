@@ -48,9 +48,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         screen = _Screen(progress)
-        if plan.parts & {"latency", "ingest", "start"}:
-            for size in plan.sizes:
-                await _measure_size(size, plan, report, screen)
+        for size in _sizes(plan):
+            await _measure_size(size, plan, report, screen)
         if "ingest" in plan.parts:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
@@ -59,6 +58,12 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             await measure_quality(plan, report, screen.stage)
     if "quality" in plan.parts and not plan.data:
         report.notes.append("No data file was given (--data), so retrieval quality was not measured.")
+
+
+def _sizes(plan: Plan) -> tuple[int, ...]:
+    if plan.parts & {"latency", "ingest"}:
+        return plan.sizes
+    return plan.sizes[-1:] if "start" in plan.parts else ()
 
 
 async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) -> None:

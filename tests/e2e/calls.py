@@ -70,7 +70,7 @@ def write(stubs: Stubs, scope: types.Scope, content: Content, **request: Any) ->
     return stubs.memory.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory, **request), timeout=TIMEOUT)
 
 
-def create(stubs: Stubs, scope: types.Scope, content: str, **fields: Any) -> types.Memory:
+def create(stubs: Stubs, scope: types.Scope, content: str, /, **fields: Any) -> types.Memory:
     """Store one memory with these fields, wait until searches find it, and return it."""
     return write(stubs, scope, types.Memory(content=content, **fields)).memory
 

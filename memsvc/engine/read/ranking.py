@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from typing import NamedTuple
 
 from memsvc.domain.clock import from_micros
 from memsvc.domain.entries import View
@@ -42,9 +43,8 @@ NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 """A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A memory's place in the result: its final score and its best entry."""
+class Ranking(NamedTuple):
+    """A memory's place in the result: its final score and its best entry. A tuple, since a search makes hundreds."""
 
     row: int
     memory_id: str

@@ -19,9 +19,12 @@ import pytest
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from backends.sql.settings import Durability
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.domain.indexing import Chunk
+from memsvc.domain.memory import Keyword
 from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import Record
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert
+from memsvc.testing.store_seams import ADA, insert, revise
 
 
 def _write_until_killed(directory: str, pipe: Connection) -> None:
@@ -69,6 +72,34 @@ def test_clean_close_leaves_one_file(context: BackendContext) -> None:
         assert store.storage_bytes() > 0
 
     assert [path.name for path in context.directory.iterdir()] == ["memsvc.db"]
+
+
+def test_purge_leaves_no_trace(context: BackendContext) -> None:
+    """After a purge no table but the outbox knows the memory, and its words are gone from the file as well."""
+    chunks = tuple(Chunk(n, f"Zanzibar {n}", ("Zanzibar",), n + 1, n + 1) for n in range(3))
+    secret = factories.memory(
+        "Zanzibar" * 2000,
+        key="Zanzibar",
+        title="Zanzibar",
+        tags=("Zanzibar",),
+        keywords=(Keyword("Zanzibar", 1.0),),
+        metadata={"a": "Zanzibar"},
+    )
+    with SQL.open(SqlSettings(), context) as store:
+        others = insert(store, *(factories.memory(f"{n}", tags=(f"{n}",)) for n in range(50)))
+        [one] = insert(store, Record(secret, chunks=chunks, given_vector=b"Zanzibar", given_model="m"))
+        two = revise(store, one, title="T", importance=5)
+        with store.transaction() as transaction:
+            transaction.purge(two)
+        assert sorted(store.memories.by_rows([m.row for m in others], reach=ADA)) == [m.row for m in others]
+
+    path = context.directory / "memsvc.db"
+    assert b"Zanzibar" not in path.read_bytes()
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("memories", "revisions", "memory_vectors", "memory_tags", "memory_metadata", "memory_keywords"):
+            rows = connection.execute(f"SELECT * FROM {table} WHERE row = ?", (one.row,))  # noqa: S608 - our names
+            assert rows.fetchall() == []
+        assert connection.execute("SELECT count(*) FROM memory_chunks").fetchone() == (0,)
 
 
 def test_path_can_be_chosen(context: BackendContext) -> None:

@@ -1,0 +1,403 @@
+"""Filters over the wire: every one, in every retriever, against its meaning in plain Python; pushed down."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create_all, found, get, list_all, search
+from tests.e2e.meaning import ENUMS, TIMES, matches
+from tests.e2e.running import Stubs
+
+WORD = "kiwi"
+DAYS = 86_400
+ONLY_TABLE = search_pb.Fusion(weights=search_pb.FusionWeights(keyword_table=1))
+WAYS: dict[str, dict[str, Any]] = {
+    "hybrid": {"mode": HYBRID},
+    "dense": {"mode": SEMANTIC},
+    "bm25 and table": {"mode": KEYWORD},
+    "bm25": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))},
+    "keyword table": {"fusion": ONLY_TABLE},
+}
+"""Every retriever by itself, and together."""
+NOW = datetime.now(UTC)
+ALL_STATUSES = list(range(1, 7))
+
+
+def struct(**members: Any) -> Struct:
+    """Return metadata."""
+    message = Struct()
+    message.update(members)
+    return message
+
+
+def value(of: Any) -> Value:
+    """Return a JSON value."""
+    return Value(null_value=0) if of is None else struct(x=of).fields["x"]  # type: ignore[arg-type] # the only null
+
+
+def days_ago(days: float) -> Timestamp:
+    """Return the moment so many days before the tests began."""
+    stamp = Timestamp()
+    stamp.FromDatetime(NOW - timedelta(days=days))
+    return stamp
+
+
+def varied(number: int) -> types.Memory:
+    """Return one of many memories that differ in every field that a filter can test."""
+    return types.Memory(
+        content=f"The {WORD} grows in garden {number}.",
+        keywords=[types.Keyword(term=WORD, weight=0.5), types.Keyword(term=f"k{number}")],
+        scope=types.Scope(
+            project_id="p" if number % 3 else "",
+            agent_id=("", "a1", "a2")[number % 3],
+            session_id=("s", "s", "", "t")[number % 4],
+        ),
+        layer=(4, 3, 1, 4, 2)[number % 5] if number % 4 != 2 else 4,  # type: ignore[arg-type] # numbers of the enum
+        kind=1 + number % 12,  # type: ignore[arg-type] # as above
+        category=("", "food", "Food", "garden tools")[number % 4],
+        speaker=("", "Ann", "ann", "李雷")[(number // 2) % 4],
+        tags=[tag for bit, tag in enumerate(("red", "green", "绿")) if number >> bit & 1],
+        importance=1 + number % 5,
+        tier=1 + (number // 3) % 4,  # type: ignore[arg-type] # as above
+        confidence=(number % 6) / 5,
+        event_time=days_ago((number - 5) * 3.5) if number % 3 != 1 else None,
+        expire_time=(None, days_ago(2), days_ago(-2))[(number // 2) % 3],
+        metadata=struct(
+            n=number % 4, flag=bool(number % 2), name=f"v{number % 3}",
+            deep={"list": [number % 5, {"x": number % 2}, [f"l{number % 4}"]], "null": None if number % 2 else 0},
+            **({"a.b": "dotted"} if number % 5 == 0 else {"a": {"b": "nested"}}),
+        ) if number % 7 else None,
+    )  # fmt: skip
+
+
+class Garden:
+    """A user with memories of every sort, and what they look like in the store."""
+
+    def __init__(self, stubs: Stubs) -> None:
+        self.stubs = stubs
+        self.scope = types.Scope(user_id=f"garden-{uuid.uuid4()}", project_id="p", session_id="s")
+        self.memories: list[types.Memory] = []
+
+    def plant(self) -> None:
+        """Store all, change some, and read all once, so that no later read changes a time."""
+        world = types.Scope(user_id=self.scope.user_id)
+        planted = create_all(self.stubs, world, [varied(number) for number in range(36)])
+        for number, memory in enumerate(planted):
+            place = types.Scope(
+                user_id=world.user_id, project_id=memory.scope.project_id, session_id=memory.scope.session_id
+            )
+            if number % 6 == 5:
+                archived = types.Memory(id=memory.id, status=types.MEMORY_STATUS_ARCHIVED)
+                self.stubs.memory.UpdateMemory(
+                    pb.UpdateMemoryRequest(scope=place, memory=archived), timeout=TIMEOUT
+                )
+            if number % 13 == 4:
+                self.stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=place, id=memory.id), timeout=TIMEOUT)
+            else:
+                get(self.stubs, place, memory.id)
+            self.memories.append(memory)
+        read = {memory.id for number, memory in enumerate(planted) if number % 13 != 4}
+        self._settle(read)
+
+    def _settle(self, read: set[str]) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        every = types.Filter(statuses=ALL_STATUSES, tiers=[1, 2, 3, 4], include_expired=True)
+        while True:
+            listed: dict[str, types.Memory] = {}
+            for project in ("", "p"):
+                for session in ("s", "t"):
+                    place = types.Scope(user_id=self.scope.user_id, project_id=project, session_id=session)
+                    listed |= {memory.id: memory for memory in list_all(self.stubs, place, filter=every)}
+            if all(listed[memory_id].HasField("access_time") for memory_id in read):
+                self.memories = [listed[memory.id] for memory in self.memories]
+                return
+            assert time.monotonic() < deadline
+
+    def expected(self, chosen: types.Filter, scope: types.Scope) -> set[str]:
+        """Return the ids of the memories that the filter means."""
+        now = datetime.now(UTC)
+        return {memory.id for memory in self.memories if matches(memory, chosen, scope, now)}
+
+
+@pytest.fixture(scope="module")
+def garden(stubs: Stubs) -> Garden:
+    """A garden whose accesses lie in the past."""
+    garden = Garden(stubs)
+    garden.plant()
+    return garden
+
+
+def span(start: Timestamp | None = None, end: Timestamp | None = None) -> types.TimeRange:
+    """Return a span of time."""
+    return types.TimeRange(start=start, end=end)
+
+
+def condition(field: int, operator: int, *values: Any, path: str = "") -> types.FilterExpression:
+    """Return the test of one field."""
+    return types.FilterExpression(
+        condition=types.FilterCondition(
+            field=field,  # type: ignore[arg-type] # numbers of the enums
+            operator=operator,  # type: ignore[arg-type] # as above
+            metadata_path=path,
+            values=[value(one) for one in values],
+        )
+    )
+
+
+def simple_filters() -> Iterator[types.Filter]:
+    """Return filters of every field, alone."""
+    for name, lists in {
+        "layers": [[1], [3, 4], [2]],
+        "kinds": [[1], [2, 5, 12]],
+        "categories": [["food"], ["Food", ""], ["foo"]],
+        "tiers": [[1], [4], [2, 3, 4]],
+        "statuses": [[2], [1, 2], [6], [3], ALL_STATUSES],
+        "tags_any": [["red"], ["green", "绿"], ["Red"], ["red", "none"]],
+        "tags_all": [["red"], ["red", "绿"], ["red", "none"]],
+        "agent_ids": [["a1"], ["", "a2"], ["a"]],
+        "session_ids": [["s"], ["t"], [""], ["s", "t", ""]],
+        "speakers": [["Ann"], ["李雷", ""], ["Ann ", "nobody"]],
+        "min_importance": [2, 5],
+        "max_importance": [1, 4],
+        "min_confidence": [0.0, 0.4, 1.0],
+        "max_confidence": [0.0, 0.6],
+        "visibility": [1, 2, 3],
+        "last_days": [1, 4, 400],
+        "include_expired": [True],
+    }.items():
+        for given in lists:
+            yield types.Filter(**{name: given})  # type: ignore[arg-type] # any field
+    yield types.Filter(min_importance=2, max_importance=3)
+    for field in range(5):
+        for days in (1, 8, 36_500):
+            yield types.Filter(last_days=days, last_days_field=field)  # type: ignore[arg-type] # numbers of the enum
+    bounds = (None, days_ago(20), days_ago(0.5), days_ago(-1))
+    for name in TIMES.values():
+        for start, end in ((None, None), *((a, b) for a in bounds for b in bounds if a != b)):
+            if start is None or end is None or start.seconds < end.seconds:
+                yield types.Filter(**{name: span(start, end)})  # type: ignore[arg-type] # any field
+    for path, wanted in (
+        ("n", 2), ("n", 2.0), ("n", "2"), ("flag", True), ("flag", 1), ("name", "v1"), ("name", "V1"),
+        ("deep.list", 3), ("deep.list", "l1"), ("deep.list.x", 1), ("deep.null", None), ("deep.null", 0),
+        ("deep", None), ("missing", None), ("a.b", "dotted"), ("a.b", "nested"), ("n.x", 1),
+    ):  # fmt: skip
+        yield types.Filter(metadata=[types.MetadataEquals(path=path, value=value(wanted))])
+    yield types.Filter(
+        metadata=[types.MetadataEquals(path="n", value=value(1)), types.MetadataEquals(path="flag", value=value(True))]
+    )
+
+
+def random_filter(chance: random.Random, garden: Garden) -> types.Filter:
+    """Return a filter of several fields, mostly one that matches something."""
+    chosen = types.Filter(include_expired=chance.random() < 0.5)
+    pool = [one for one in simple_filters() if not one.include_expired]
+    for part in chance.sample(pool, chance.choice((0, 1, 1, 2))):
+        chosen.MergeFrom(part)
+    if chosen.min_importance > chosen.max_importance:
+        chosen.max_importance = 0
+    if chosen.HasField("min_confidence") and chosen.HasField("max_confidence"):
+        chosen.ClearField("max_confidence")
+    if chance.random() < 0.2:
+        chosen.ids.extend(one.id.upper() for one in chance.sample(garden.memories, 12))
+    if chance.random() < 0.9:
+        chosen.where.CopyFrom(random_expression(chance, garden, depth=chance.choice((1, 2, 3, 5))))
+    return chosen
+
+
+def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> types.FilterExpression:
+    """Return an expression over values that the garden's memories have, and some that none has."""
+    if depth > 1 and chance.random() < 0.8:
+        if chance.random() < 0.3:
+            return types.FilterExpression(negated=random_expression(chance, garden, depth=depth - 1))
+        children = [random_expression(chance, garden, depth=depth - 1) for _ in range(chance.choice((1, 2, 3)))]
+        group = types.FilterGroup(expressions=children)
+        if chance.random() < 0.6:
+            return types.FilterExpression(any_of=group)
+        return types.FilterExpression(all_of=group)
+    field = chance.choice(list(types.FilterField.values())[1:])
+    memory = chance.choice(garden.memories)
+    comparable = field in TIMES or field in {types.FILTER_FIELD_IMPORTANCE, types.FILTER_FIELD_CONFIDENCE}
+    operator = chance.choice((1, 2, 3, 4, 5, 6, 7) if comparable else (1, 2, 3))
+    path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none"))
+    path = path if field == types.FILTER_FIELD_METADATA else ""
+    count = chance.choice((1, 2, 3)) if operator == types.FILTER_OPERATOR_IN else 1
+    return condition(field, operator, *(_some_value(chance, field, memory) for _ in range(count)), path=path)
+
+
+def _some_value(chance: random.Random, field: int, memory: types.Memory) -> Any:
+    if field in TIMES:
+        stamp: Timestamp = getattr(memory, TIMES[field])
+        return (stamp if stamp.seconds else days_ago(chance.randrange(-9, 60))).ToJsonString()
+    if field in ENUMS:
+        _, enum, prefix = ENUMS[field]
+        return enum.Name(chance.choice(enum.values()[1:])).removeprefix(prefix)
+    return chance.choice(
+        {
+            types.FILTER_FIELD_CATEGORY: ("", "food", "Food", "none"),
+            types.FILTER_FIELD_TAG: ("red", "green", "绿", "none"),
+            types.FILTER_FIELD_SPEAKER: ("", "Ann", "ann", "李雷"),
+            types.FILTER_FIELD_AGENT_ID: ("", "a1", "a2", "a"),
+            types.FILTER_FIELD_SESSION_ID: ("", "s", "t"),
+            types.FILTER_FIELD_IMPORTANCE: (1, 2, 2.5, 4, 9, -1e300),
+            types.FILTER_FIELD_CONFIDENCE: (0, 0.2, 0.4, 0.5, 1, 7),
+            types.FILTER_FIELD_METADATA: (0, 1, 2, 3, True, False, "v1", "l2", "nested", "dotted", None),
+        }[field]
+    )
+
+
+def assert_meaning(garden: Garden, chosen: types.Filter, scope: types.Scope, way: str) -> set[str]:
+    """Check one filter in one way of searching, and return what it found."""
+    expected = garden.expected(chosen, scope)
+    # Deleted memories are in no index: only a list finds them.
+    living = {memory.id for memory in garden.memories if memory.status != types.MEMORY_STATUS_DELETED}
+    hits = search(garden.stubs, scope, WORD, filter=chosen, limit=100, **WAYS[way]).hits
+    assert expected & living == {hit.memory.id for hit in hits}, (chosen, scope, way)
+    return expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_filter_means_the_same_in_every_retriever(garden: Garden, way: str) -> None:
+    """For each field the hits are just the memories that the filter describes; none is empty for all of them."""
+    sizes = [len(assert_meaning(garden, chosen, garden.scope, way)) for chosen in simple_filters()]
+
+    assert sum(0 < size < 20 for size in sizes) > len(sizes) / 2
+
+
+def test_every_filter_means_the_same_in_a_list(garden: Garden) -> None:
+    """Deleted memories too, when the filter names that status; from several scopes."""
+    user = garden.scope.user_id
+    for scope in (
+        garden.scope, types.Scope(user_id=user), types.Scope(user_id=user, project_id="p", session_id="t"),
+        types.Scope(user_id=user, project_id="q", session_id="s"),
+    ):  # fmt: skip
+        for chosen in simple_filters():
+            listed = {memory.id for memory in list_all(garden.stubs, scope, filter=chosen)}
+            assert garden.expected(chosen, scope) == listed, (chosen, scope)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_memory_never_read_has_no_access_time(stubs: Stubs, scope: types.Scope, way: str) -> None:
+    """It matches no filter on that time, and the negation of every one."""
+    memories = create_all(stubs, scope, [varied(number) for number in (1, 4, 7, 13)])
+    place = types.Scope(user_id=scope.user_id, project_id="p", session_id="s")
+    read = {memory.id for memory in memories[:2]}
+    for memory_id in read:
+        get(stubs, place, memory_id)
+    every = types.Filter(include_expired=True, tiers=[1, 2, 3, 4])
+    deadline = time.monotonic() + TIMEOUT
+    while read != {memory.id for memory in list_all(stubs, place, filter=every) if memory.HasField("access_time")}:
+        assert time.monotonic() < deadline
+    recent = types.Filter(last_days=1, last_days_field=types.TIME_FIELD_ACCESS_TIME)
+    at_all = types.Filter(access_time=span())
+    since = condition(types.FILTER_FIELD_ACCESS_TIME, types.FILTER_OPERATOR_GREATER, days_ago(30).ToJsonString())
+
+    for chosen in (recent, at_all, types.Filter(where=since)):
+        chosen.MergeFrom(every)
+        assert read == {hit.memory.id for hit in search(stubs, place, WORD, filter=chosen, **WAYS[way]).hits}
+    unread = types.Filter(where=types.FilterExpression(negated=since))
+    unread.MergeFrom(every)
+    found_ = {hit.memory.id for hit in search(stubs, place, WORD, filter=unread, **WAYS[way]).hits}
+    assert {memory.id for memory in memories[2:]} == found_
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_combination_of_filters_means_what_it_says(garden: Garden, seed: int) -> None:
+    """Fields together with nested expressions, in every retriever and in a list."""
+    chance = random.Random(seed)
+    sizes = []
+    for _ in range(25):
+        chosen = random_filter(chance, garden)
+        listed = {memory.id for memory in list_all(garden.stubs, garden.scope, filter=chosen)}
+        assert garden.expected(chosen, garden.scope) == listed, chosen
+        for way in WAYS:
+            sizes.append(len(assert_meaning(garden, chosen, garden.scope, way)))
+
+    assert sum(size > 0 for size in sizes) > len(sizes) / 3
+
+
+CROWD = 200
+FIT = f"There are many other things in this long line before and after the {WORD}, such as lamps and letters."
+NEAR, FAR = [1.0, 0.0] * 128, [0.3, 1.0] * 128
+"""The vector of the query and the crowd, and the one that fits less."""
+
+
+def crowded(stubs: Stubs, scope: types.Scope, theirs: dict[str, Any], own: dict[str, Any]) -> types.Memory:
+    """Store memories that fit the query better than `FIT`, more than any retriever looks at; then that, and return it.
+    """
+    keywords = [types.Keyword(term=WORD, weight=1.0), types.Keyword(term="fruit", weight=1.0)]
+    entries = [
+        pb.BatchMemory(
+            memory=types.Memory(content=f"{WORD} {WORD} {number}", keywords=keywords, **theirs), vector=NEAR
+        )
+        for number in range(CROWD)
+    ]
+    fit = types.Memory(content=FIT, keywords=[types.Keyword(term=WORD, weight=0.1)], **own)
+    for batch in (entries, [pb.BatchMemory(memory=fit, vector=FAR)]):
+        request = pb.BatchCreateMemoriesRequest(scope=scope, memories=batch)
+        results = stubs.memory.BatchCreateMemories(request, timeout=TIMEOUT).results
+        assert {types.WRITE_OUTCOME_CREATED} == {result.outcome for result in results}
+    return results[0].memory
+
+
+WHERE = condition(types.FILTER_FIELD_TAG, types.FILTER_OPERATOR_NOT_EQUALS, "crowd")
+CROWDED: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[types.Memory], types.Filter]]] = {
+    "layer": ({"layer": 1}, {"layer": 4}, lambda _: types.Filter(layers=[4])),
+    "kind": ({"kind": 1}, {"kind": 2}, lambda _: types.Filter(kinds=[2])),
+    "category": ({"category": "x"}, {}, lambda _: types.Filter(categories=[""])),
+    "tier": ({"tier": 4}, {}, lambda _: types.Filter()),
+    "expired": ({"expire_time": Timestamp(seconds=9)}, {}, lambda _: types.Filter()),
+    "tags": ({"tags": ["a"]}, {"tags": ["a", "b"]}, lambda _: types.Filter(tags_all=["a", "b"])),
+    "importance": ({"importance": 2}, {"importance": 4}, lambda _: types.Filter(min_importance=3)),
+    "confidence": ({"confidence": 0.5}, {"confidence": 0.9}, lambda _: types.Filter(min_confidence=0.8)),
+    "speaker": ({"speaker": "Ann"}, {"speaker": "Bo"}, lambda _: types.Filter(speakers=["Bo"])),
+    "agent": ({"scope": types.Scope(agent_id="a")}, {}, lambda _: types.Filter(agent_ids=[""])),
+    "session": (
+        {"scope": types.Scope(session_id="s")}, {"scope": types.Scope(session_id="t")},
+        lambda _: types.Filter(session_ids=["t"]),
+    ),
+    "private": ({"scope": types.Scope(session_id="s"), "layer": 2}, {}, lambda _: types.Filter()),
+    "project": ({"scope": types.Scope(project_id="q")}, {}, lambda _: types.Filter()),
+    "global": ({}, {"scope": types.Scope(project_id="p")}, lambda _: types.Filter(visibility=2)),
+    "event_time": (
+        {"event_time": days_ago(9)}, {"event_time": days_ago(2)}, lambda _: types.Filter(event_time=span(days_ago(3))),
+    ),
+    "create_time": ({}, {}, lambda fit: types.Filter(create_time=span(fit.create_time))),
+    "metadata": (
+        {"metadata": struct(a={"b": 1})}, {"metadata": struct(a={"b": 2})},
+        lambda _: types.Filter(metadata=[types.MetadataEquals(path="a.b", value=value(2))]),
+    ),
+    "id": ({}, {}, lambda fit: types.Filter(ids=[fit.id])),
+    "where": ({"tags": ["crowd"]}, {}, lambda _: types.Filter(where=WHERE)),
+}  # fmt: skip
+"""What the crowd has, what the one that fits has, and the filter that tells them apart."""
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_what_a_filter_excludes_does_not_crowd_out_what_it_wants(
+    stubs: Stubs, scope: types.Scope, name: str
+) -> None:
+    """Filters are pushed down: 200 better matches that are excluded hide nothing, in any retriever."""
+    theirs, own, filter_of = CROWDED[name]
+    fit = crowded(stubs, scope, theirs, own)
+    reader = types.Scope(user_id=scope.user_id, project_id="p", session_id="r")
+
+    def hits(way: str, chosen: types.Filter) -> list[str]:
+        return found(stubs, reader, f"{WORD} fruit", filter=chosen, limit=100, vector=NEAR, **WAYS[way])
+
+    for way in WAYS:
+        assert [FIT] == hits(way, filter_of(fit)), way
+    if name not in {"project", "private"}:
+        everything = types.Filter(include_expired=True, tiers=[1, 2, 3, 4])
+        assert not any(FIT in hits(way, everything) for way in WAYS)

@@ -1,0 +1,367 @@
+"""Nobody reads, lists, finds, counts or changes what is not theirs: every RPC, from many places beside the owner's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
+from tests.e2e.methods import METHODS
+from tests.e2e.running import Stubs
+
+EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+WORD = "quagga"
+
+
+@dataclass(slots=True)
+class Owner:
+    """A user with memories of every reach, and what they got back from the service.
+
+    Attributes:
+        memories: By name: "world" is global, "project" of the project, "private" of the session alone.
+    """
+
+    stubs: Stubs
+    user: str
+    memories: dict[str, types.Memory] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> types.Scope:
+        """Return where the owner stands."""
+        return types.Scope(user_id=self.user, project_id="p", session_id="s")
+
+    def move_in(self) -> None:
+        """Store memories, delete some, and collect tokens of every sort."""
+        for name, fields in {
+            "world": {},
+            "project": {"scope": types.Scope(project_id="p")},
+            "private": {
+                "scope": types.Scope(project_id="p", session_id="s"), "layer": types.MEMORY_LAYER_SESSION,
+            },
+        }.items():  # fmt: skip
+            secret = f"{WORD} secret{name}"
+            self.memories[name] = create(
+                self.stubs, types.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
+                keywords=[types.Keyword(term=WORD), types.Keyword(term=f"secret{name}")], tags=[secret], **fields,
+            )  # fmt: skip
+        gone = write(self.stubs, self.home, f"The {WORD} secretgone.", request_id="used")
+        self.memories["gone"] = self.stubs.memory.DeleteMemory(
+            pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
+        ).memory
+        self.tokens = {
+            "list": self.stubs.memory.ListMemories(
+                pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
+            ).next_page_token,
+            "search": self.stubs.search.Search(
+                search_pb.SearchRequest(scope=self.home, query=WORD, limit=1), timeout=TIMEOUT
+            ).next_page_token,
+            "consistency": gone.consistency_token,
+        }
+        assert all(self.tokens.values())
+        header = pb.ImportHeader(scope=self.home, request_id="import")
+        batch = pb.ImportBatch(memories=[pb.BatchMemory(memory=types.Memory(content=f"{WORD} secretimport"))])
+        *_, last = self.stubs.memory.ImportMemories(
+            iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
+        )
+        assert last.created == 1
+
+    def state(self) -> list[types.Memory]:
+        """Return what the owner moved in with, without the traces of reading."""
+        own = {memory.id for memory in self.memories.values()}
+        memories = []
+        for project in ("", "p"):
+            scope = types.Scope(user_id=self.user, project_id=project, session_id="s")
+            listed = list_all(self.stubs, scope, filter=EVERY, order_by="create_time")
+            memories += [memory for memory in listed if memory.id in own]
+        for memory in memories:
+            memory.ClearField("access_count")
+            memory.ClearField("access_time")
+        return memories
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """Somebody who stands elsewhere, and what of the owner's they may not know of."""
+
+    owner: Owner
+    scope: types.Scope
+    hidden: tuple[str, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of what is hidden."""
+        return [self.owner.memories[name].id for name in self.hidden]
+
+
+def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
+    """Return where strangers stand, and what is hidden from there."""
+    everything = ("world", "project", "private", "gone")
+    others = {
+        "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}​",
+        "upper case": user.upper(), "pattern": f"{user[:-1]}%", "one letter": f"{user[:-1]}_", "star": "*",
+        "full width": "".join(chr(ord(letter) + 0xFEE0) for letter in user), "quote": f"{user}' or '1'='1",
+    }  # fmt: skip
+    found = {
+        name: (types.Scope(user_id=other, project_id="p", session_id="s"), everything)
+        for name, other in others.items()
+    }
+    for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
+        scope = types.Scope(user_id=user, project_id=project, session_id="s")
+        found[f"project {name}"] = (scope, ("project", "private", "gone"))
+    for name, session in {"longer": "s2", "upper case": "S", "none": ""}.items():
+        found[f"session {name}"] = (types.Scope(user_id=user, project_id="p", session_id=session), ("private",))
+    return found
+
+
+USER = f"acme{uuid.uuid4().hex}"
+PLACES = places(USER)
+
+
+@pytest.fixture(scope="module")
+def owner(stubs: Stubs) -> Owner:
+    """An owner who has moved in."""
+    owner = Owner(stubs, USER)
+    owner.move_in()
+    return owner
+
+
+@pytest.fixture(params=PLACES)
+def stranger(request: pytest.FixtureRequest, owner: Owner) -> Stranger:
+    """Return somebody beside the owner."""
+    return Stranger(owner, *PLACES[request.param])
+
+
+Case = Callable[[Stranger], Iterator[tuple[Sequence[Any], grpc.StatusCode]]]
+"""Yields requests of one method, and the code that each must have."""
+OK, NOT_FOUND, INVALID = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT
+CASES: dict[str, Case] = {}
+
+
+def case(made: Case) -> Case:
+    """Note a case under the name of its method."""
+    CASES[made.__name__] = made
+    return made
+
+
+@case
+def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """Equal content is no duplicate, equal keys are no update, the owner's name opens nothing."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        copy = types.Memory(content=theirs.content.replace("secret", "copied"), title="mine")
+        yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy, request_id=str(uuid.uuid4()))], OK
+        if theirs.scope.user_id != stranger.scope.user_id:
+            copy.scope.user_id = theirs.scope.user_id
+            yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy)], INVALID
+
+
+@case
+def BatchCreateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """As for one; an item that names another user fails alone."""
+    item = pb.BatchMemory(memory=types.Memory(content="a copy", scope=types.Scope(user_id=USER)))
+    yield [pb.BatchCreateMemoriesRequest(scope=stranger.scope, memories=[item])], OK
+
+
+@case
+def ImportMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """The owner's import is not resumed: for another user it begins anew, in another place it is refused."""
+    header = pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=stranger.scope, request_id="import"))
+    code = grpc.StatusCode.ALREADY_EXISTS if stranger.scope.user_id == USER else OK
+    yield [header], code
+
+
+@case
+def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """Neither by id nor by key."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id)], NOT_FOUND
+        yield [pb.GetMemoryRequest(scope=stranger.scope, key=theirs.key or "k")], NOT_FOUND
+
+
+@case
+def BatchGetMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """All are missing."""
+    yield [pb.BatchGetMemoriesRequest(scope=stranger.scope, ids=stranger.ids)], OK
+
+
+@case
+def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """By no filter, and not by the owner's token."""
+    owner_where = types.FilterExpression(
+        condition=types.FilterCondition(
+            field=types.FILTER_FIELD_SESSION_ID, operator=types.FILTER_OPERATOR_NOT_EQUALS,
+            values=[lifecycle_value("nowhere")],
+        )
+    )  # fmt: skip
+    for chosen in (
+        EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"]), types.Filter(layers=[2]),
+        types.Filter(where=owner_where),
+        types.Filter(where=types.FilterExpression(negated=types.FilterExpression(negated=owner_where))),
+    ):  # fmt: skip
+        yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, page_size=1000)], OK
+    yield [pb.ListMemoriesRequest(scope=stranger.scope, page_token=stranger.owner.tokens["list"])], INVALID
+
+
+def lifecycle_value(text: str) -> Any:
+    """Return a JSON string."""
+    return types.MetadataEquals(value={"string_value": text}).value  # type: ignore[arg-type] # protobuf takes dicts
+
+
+@case
+def UpdateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """Neither by id nor by key, nor at the right revision."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        for memory in (
+            types.Memory(id=theirs.id, content="taken over"), types.Memory(key=theirs.key or "k", title="taken over"),
+        ):  # fmt: skip
+            request = pb.UpdateMemoryRequest(scope=stranger.scope, memory=memory)
+            yield [request], NOT_FOUND
+            request.expected_revision = theirs.revision
+            yield [request], NOT_FOUND
+        request.expected_revision = theirs.revision + 5
+        yield [request], NOT_FOUND
+
+
+@case
+def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """Neither softly nor for good."""
+    for memory_id in stranger.ids:
+        for hard in (False, True):
+            yield [pb.DeleteMemoryRequest(scope=stranger.scope, id=memory_id, hard=hard)], NOT_FOUND
+
+
+@case
+def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """Not what is deleted, nor anything else."""
+    for memory_id in stranger.ids:
+        yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
+    """Return searches that would find the owner's memories first."""
+    words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
+    for mode in MODES:
+        for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+            yield search_pb.SearchRequest(
+                scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
+                explain=True, consistency_token=stranger.owner.tokens["consistency"],
+            )  # fmt: skip
+
+
+@case
+def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """In no mode, by no filter, and not by the owner's token."""
+    for request in searches(stranger):
+        yield [request], OK
+    token = stranger.owner.tokens["search"]
+    yield [search_pb.SearchRequest(scope=stranger.scope, query=WORD, page_token=token)], INVALID
+
+
+@case
+def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """As for one."""
+    yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+@case
+def GetStats(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """The counts are checked apart."""
+    yield [lifecycle_pb.GetStatsRequest(scope=stranger.scope)], OK
+
+
+@case
+def Diagnose(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """It speaks of the whole service, and of nobody."""
+    yield [lifecycle_pb.DiagnoseRequest()], OK
+
+
+@case
+def Reindex(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """As Diagnose. Begun only: a whole one has tests of its own."""
+    yield [lifecycle_pb.ReindexRequest(mode=99)], INVALID  # type: ignore[arg-type] # no value of the enum
+
+
+@case
+def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+    """As Diagnose."""
+    yield [lifecycle_pb.GetPerformanceRequest()], OK
+
+
+def test_every_method_has_a_case() -> None:
+    """A new RPC must say here what it does to strangers."""
+    assert METHODS.keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("method", CASES)
+def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stranger: Stranger, method: str) -> None:
+    """The codes are those of things that do not exist; no reply holds a word or an id; all stays as it was."""
+    before = owner.state()
+    secrets = [f"secret{name}".encode() for name in stranger.hidden]
+    asked_by_id = method == "BatchGetMemories"
+    for requests, code in CASES[method](stranger):
+        try:
+            responses = METHODS[method].responses(stubs, *requests, timeout=TIMEOUT)
+        except grpc.RpcError as error:
+            assert code == error.code(), (requests, Refusal.from_error(error))
+            continue
+        assert OK == code, requests
+        told = b"".join(response.SerializeToString() for response in responses)
+        assert not any(secret in told for secret in secrets), requests
+        assert asked_by_id or not any(memory_id.encode() in told for memory_id in stranger.ids), requests
+    if asked_by_id:
+        assert ([], stranger.ids) == (list(responses[0].memories), list(responses[0].missing_ids))
+
+    assert before == owner.state()
+
+
+def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
+    """Another user has zeros; another project counts the global memories; sessions share the counts."""
+
+    def counted(scope: types.Scope) -> tuple[int, int, int, int]:
+        stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+        return stats.total_count, stats.chunk_count, stats.vector_count, stats.lexical_count
+
+    user = f"{USER}-counts"
+    before = {name: counted(scope) for name, (scope, _) in places(user).items()}
+    assert (0, 0, 0, 0) == before["longer"]
+    fresh = Owner(stubs, user)
+    fresh.move_in()
+    # The import is only STORED: the project's count is complete when its last write is indexed.
+    create(stubs, fresh.home, "The last one.")
+
+    for name, (scope, hidden) in places(user).items():
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 5
+        assert tuple(count + more for count in before[name]) == counted(scope), name
+
+
+@pytest.mark.parametrize("session", ["s2", ""])
+def test_the_words_of_a_private_line_do_not_lead_to_the_next_one(
+    stubs: Stubs, scope: types.Scope, session: str
+) -> None:
+    """A memory is found by the line before it in its session, but not by one that is private there."""
+    talk = types.Scope(user_id=scope.user_id, session_id="s")
+    create(stubs, talk, "The password is mugwumpery.", layer=types.MEMORY_LAYER_SESSION)
+    create(stubs, talk, "Good, let us have lunch.")
+    create(stubs, talk, "With asparagus.", layer=types.MEMORY_LAYER_SESSION)
+    outside = types.Scope(user_id=scope.user_id, session_id=session)
+
+    def found(place: types.Scope, query: str) -> list[str]:
+        request = search_pb.SearchRequest(scope=place, query=query, mode=search_pb.SEARCH_MODE_KEYWORD)
+        return [hit.memory.content for hit in stubs.search.Search(request, timeout=TIMEOUT).hits]
+
+    assert [] == found(outside, "mugwumpery")
+    assert ["The password is mugwumpery."] == found(talk, "mugwumpery")
+    assert ["Good, let us have lunch.", "With asparagus."] == found(talk, "lunch")
+    assert ["Good, let us have lunch."] == found(outside, "lunch")
