@@ -605,8 +605,10 @@ class Boost(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date", "speaker", whose value is added (speaker's is negative), or
-    "time_weighting", "layer", whose value is multiplied. More names may come.
+    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of the
+    factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores of
+    the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page found
+    behind the earlier pages). More names may come.
     """
     value: _builtins.float
     """value is the amount added, or the factor."""
