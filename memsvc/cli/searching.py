@@ -54,6 +54,10 @@ def search(  # noqa: PLR0913 - an option each
     show_hits(reply, explain=explain)
 
 
+ADDED = frozenset({"neighbour", "session", "date", "speaker"})
+"""The boosts that are added to a score; the others are factors."""
+
+
 def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: str = "") -> None:
     """Write the hits of a search as a table, and what was amiss to stderr."""
     columns = [">score", "=date", "found"]
@@ -92,5 +96,8 @@ def why(hit: searches.Hit) -> str:
         f" {found.raw_score:.2f}"
         for found in hit.explanation.retrievers
     ]
-    parts += [f"{boost.name} {boost.value:+.3f}" for boost in hit.explanation.boosts]
+    parts += [
+        f"{boost.name} {boost.value:+.3f}" if boost.name in ADDED else f"{boost.name} ×{boost.value:.3f}"
+        for boost in hit.explanation.boosts
+    ]
     return ", ".join(parts)

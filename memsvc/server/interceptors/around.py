@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
+
+from memsvc.domain.errors import InvalidRequestError, Violation
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -73,7 +76,7 @@ class Interception(grpc.aio.ServerInterceptor):
     def _wrap(self, handler: Handler, method: str) -> Handler:
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
         innermost = _streaming if handler.response_streaming else _unary
-        following: Following = partial(innermost, getattr(handler, kind))
+        following: Following = partial(_read, partial(innermost, getattr(handler, kind)))
         for layer in reversed(self._layers):
             following = partial(layer.around, following=following)
         streams = bool(handler.request_streaming or handler.response_streaming)
@@ -84,8 +87,44 @@ class Interception(grpc.aio.ServerInterceptor):
             return await following(Call(method, request, context, streams))
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        wrapped: Handler = make(behaviour, handler.request_deserializer, handler.response_serializer)
+        wrapped: Handler = make(behaviour, _tolerant(handler.request_deserializer), handler.response_serializer)
         return wrapped
+
+
+class _Unreadable:
+    """Stands for bytes that are no request: gRPC itself would answer UNKNOWN, with names of classes in the message."""
+
+
+_UNREADABLE = _Unreadable()
+
+
+def _tolerant(deserialize: Any) -> Callable[[bytes], Any]:
+    def request_from(raw: bytes) -> Any:
+        try:
+            return deserialize(raw)
+        except DecodeError:
+            return _UNREADABLE
+
+    return request_from
+
+
+async def _read(following: Following, call: Call) -> Any:
+    if call.request is _UNREADABLE:
+        raise _no_request()
+    if isinstance(call.request, AsyncIterator):
+        call.request = _readable(call.request)
+    return await following(call)
+
+
+async def _readable(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    async for request in requests:
+        if request is _UNREADABLE:
+            raise _no_request()
+        yield request
+
+
+def _no_request() -> InvalidRequestError:
+    return InvalidRequestError([Violation("request", "must be the bytes of a message that this method takes")])
 
 
 async def _unary(behaviour: Callable[[Any, Context], Awaitable[Any]], call: Call) -> Any:

@@ -1,0 +1,238 @@
+"""Generated requests at every RPC: whatever comes, the service is never at fault."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import Refusal, create_all
+from tests.e2e.methods import METHODS, Method
+from tests.e2e.running import Stubs
+
+MORE = "MEMSVC_TEST_EXAMPLES"
+EXAMPLES = int(os.environ.get(MORE, "150"))
+"""Requests for each RPC; those of a run with more are new every time."""
+SECONDS = 10.0
+CLIENT_FAULTS = {
+    grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ABORTED,
+    grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+}  # fmt: skip
+SERVER_FAULTS = {grpc.StatusCode.INTERNAL.value[0], grpc.StatusCode.UNKNOWN.value[0]}
+STREAMED_OR_SLOW = {"Reindex": 10}
+"""RPCs that get fewer requests, since each works through all memories."""
+DEPTH = 12
+USER = f"generated-{uuid.uuid4()}"
+SCOPES = [
+    types.Scope(user_id=USER),
+    types.Scope(user_id=USER, project_id="p"),
+    types.Scope(user_id=USER, project_id="p", agent_id="a", session_id="s"),
+]
+KNOWN_IDS: list[str] = []
+TOKENS: list[str] = ["AQAAAAAAAAAB"]
+TEXTS = [
+    "", " ", "x", "k", "walrus", "The walrus swims.", "海象在游泳。", "🦭", "a\x00b", "\n", "‮abc", "é" * 64, "ﬀ",
+    "create_time desc", "importance", "LONG_TERM", "ACTIVE", "2026-02-06T08:00:00Z", "0000-00-00T00:00:00Z", "a.b",
+    "temp", "report", "x" * 65, "y" * 129, "z" * 257, "w " * 300, "long " * 20_000, "%", "' or 1=1 --", "{{x}}",
+    "# a\n\n## b\n\n```\n" * 40, "İ" * 64, "\U0010ffff", "ẞß", "a" * 512 + "汉" * 512,
+]  # fmt: skip
+NUMBERS = [0.0, 0.5, 1.0, -0.0, 2.0, -1.0, 1e-320, 1e308, float("nan"), float("inf"), float("-inf"), 0.1 + 0.2]
+INTEGERS = [0, 1, 2, 3, 5, 10, 100, 101, 1_000, 1_001, 36_500, -1, 2**31 - 1, -(2**31)]
+LONGS = [*INTEGERS, 2**63 - 1, -(2**63), 253_402_300_799, 253_402_300_800, -62_135_596_801]
+Field = FieldDescriptor
+
+
+def texts(name: str) -> st.SearchStrategy[str]:
+    """Return texts for a field of this name: mostly such as it takes."""
+    if name in {"id", "ids", "related_ids"}:
+        known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
+        return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
+    if name in {"page_token", "consistency_token"}:
+        tokens = st.deferred(lambda: st.sampled_from(TOKENS))
+        return st.one_of(st.just(""), tokens, tokens.map(lambda token: token[::-1]), st.sampled_from(TEXTS))
+    if name in {"request_id", "user_id"}:
+        return st.sampled_from(["", "r1", "r2", "r3", *TEXTS[:9], "y" * 129])
+    return st.one_of(st.sampled_from(TEXTS), st.sampled_from(TEXTS), st.text(max_size=80))
+
+
+def scalars(field: Field) -> st.SearchStrategy[Any]:
+    """Return values of a field that is no message."""
+    if field.type == Field.TYPE_ENUM:
+        known = [value.number for value in field.enum_type.values]
+        return st.sampled_from([*known, *known, 77, -1])
+    if field.type == Field.TYPE_STRING:
+        return texts(field.name)
+    if field.type == Field.TYPE_BOOL:
+        return st.booleans()
+    if field.type in {Field.TYPE_FLOAT, Field.TYPE_DOUBLE}:
+        return st.one_of(st.floats(0, 1), st.sampled_from(NUMBERS))
+    if field.type == Field.TYPE_UINT32:
+        return st.sampled_from([0, 1, 60, 10_000, 10_001, 2**32 - 1])
+    if field.type == Field.TYPE_INT32:
+        return st.one_of(st.integers(0, 5), st.sampled_from(INTEGERS))
+    return st.one_of(st.integers(0, 5), st.sampled_from(LONGS))
+
+
+def vectors() -> st.SearchStrategy[list[float]]:
+    """Return vectors: none, of the right length, of another, with numbers that are none."""
+    good = st.integers(0, 255).map(lambda axis: [float(number == axis) for number in range(256)])
+    wrong = st.lists(st.sampled_from(NUMBERS[:-5]), max_size=3)
+    return st.one_of(st.just([]), good, wrong, good.map(lambda vector: [*vector[1:], float("nan")]))
+
+
+def structs(depth: int) -> st.SearchStrategy[Struct]:
+    """Return free JSON, sometimes too deep, with numbers that are none, with NULs."""
+    leaves = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS[:20]))
+    names = st.sampled_from(["a", "b", "a.b", "", "名", "\x00"])
+
+    def grown(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.lists(children, max_size=2) | st.dictionaries(names, children, max_size=2)
+
+    values = st.recursive(leaves, grown, max_leaves=depth)
+
+    def struct(members: dict[str, Any]) -> Struct:
+        message = Struct()
+        message.update(members)
+        return message
+
+    return st.dictionaries(names, values, max_size=3).map(struct)
+
+
+@cache
+def messages(descriptor: Descriptor, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Return messages of any type, built from its descriptor: most fields absent, most of the rest sensible."""
+    name = descriptor.full_name
+    if name == "google.protobuf.Struct":
+        return structs(8)
+    if name == "memsvc.v1.Scope" and depth <= 1:
+        return st.one_of(*([st.sampled_from(SCOPES)] * 9), fields_of(descriptor, depth))
+    return fields_of(descriptor, depth)
+
+
+def fields_of(descriptor: Descriptor, depth: int) -> st.SearchStrategy[Any]:
+    """Return messages whose every field may be there."""
+    made: type[Message] = message_factory.GetMessageClass(descriptor)
+    fields = [field for field in descriptor.fields if depth < DEPTH or field.message_type is None]
+    wanted = {"query", "content", "user_id", "path", "values"}
+
+    @st.composite
+    def build(draw: st.DrawFn) -> Message:
+        message = made()
+        for field in fields:
+            share = 9 if depth == 0 and field.message_type is not None and field.name != "filter" else 3
+            share = 9 if field.name in wanted else share
+            if draw(st.integers(0, 9)) < share:
+                fill(draw, message, field, depth)
+        return message
+
+    return build()
+
+
+def fill(draw: Callable[..., Any], message: Any, field: Field, depth: int) -> None:
+    """Give a field of a message some value."""
+    if field.name == "vector":
+        message.vector.extend(draw(vectors()))
+    elif field.is_repeated:
+        count = draw(st.sampled_from([0, 1, 1, 2, 3] if depth > 1 else [1, 1, 2, 3, 40]))
+        values = getattr(message, field.name)
+        for _ in range(count):
+            if field.message_type is None:
+                values.append(draw(scalars(field)))
+            else:
+                values.append(draw(messages(field.message_type, depth + 1)))
+    elif field.message_type is None:
+        setattr(message, field.name, draw(scalars(field)))
+    else:
+        getattr(message, field.name).CopyFrom(draw(messages(field.message_type, depth + 1)))
+
+
+def imports() -> st.SearchStrategy[list[Any]]:
+    """Return the messages of an import: mostly a header and batches, in any order."""
+    any_message = messages(METHODS["ImportMemories"].descriptor.input_type)
+    headers = messages(pb.ImportHeader.DESCRIPTOR, 0).map(lambda header: pb.ImportMemoriesRequest(header=header))
+    batches = messages(pb.ImportBatch.DESCRIPTOR, 0).map(lambda batch: pb.ImportMemoriesRequest(batch=batch))
+    sound = st.tuples(headers, st.lists(batches, max_size=3)).map(lambda parts: [parts[0], *parts[1]])
+    return st.one_of(sound, sound, st.lists(any_message, max_size=3))
+
+
+@pytest.fixture(scope="module")
+def stocked(stubs: Stubs) -> Stubs:
+    """The stubs, once the generated user has memories and tokens of every sort."""
+    memories = create_all(stubs, SCOPES[1], [types.Memory(content="The walrus swims.", key="k", tags=["x"]), "walrus"])
+    private = types.Memory(content="a private walrus", layer=types.MEMORY_LAYER_SESSION)
+    memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
+    KNOWN_IDS.extend(memory.id for memory in memories)
+    for scope in SCOPES:
+        listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
+        hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=SECONDS)
+        TOKENS.extend(filter(None, (listed.next_page_token, hits.next_page_token)))
+    return stubs
+
+
+def counts(stubs: Stubs) -> tuple[Any, ...]:
+    """Return what every change of a memory changes."""
+    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPES[1]), timeout=SECONDS)
+    return (
+        dict(stats.count_by_status), dict(stats.count_by_layer), dict(stats.count_by_kind), dict(stats.count_by_tier),
+        stats.content_bytes, stats.chunk_count,
+    )  # fmt: skip
+
+
+def check(stubs: Stubs, method: Method, requests: Sequence[Any]) -> None:
+    """Make one call, and look at what it says."""
+    changes = "memories" in method.name.lower() or "memory" in method.name.lower()
+    before = counts(stubs) if changes and not method.descriptor.client_streaming else None
+    try:
+        responses = method.responses(stubs, *requests, timeout=SECONDS)
+    except grpc.RpcError as error:
+        refusal = Refusal.from_error(error)
+        assert refusal.code in CLIENT_FAULTS, (refusal, requests)
+        assert refusal.reason or refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED, (refusal, requests)
+        if refusal.code is grpc.StatusCode.INVALID_ARGUMENT:
+            assert refusal.fields, (refusal, requests)
+            known = {field.name for field in method.descriptor.input_type.fields}
+            assert {path.partition(".")[0].partition("[")[0] for path in refusal.fields} <= known, refusal
+        if before is not None and refusal.code is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            assert before == counts(stubs), (refusal, requests)
+        return
+    for response in responses:
+        for result in (*getattr(response, "results", ()), *getattr(response, "failures", ())):
+            assert result.status.code not in SERVER_FAULTS, (result, requests)
+        assert not [lost for lost in getattr(response, "degraded", ()) if lost.reason == "FAILED"]
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_no_request_makes_the_service_fail(stocked: Stubs, name: str) -> None:
+    """The answer is OK or one of the client's own faults, with a reason; what is refused changes nothing."""
+    method = METHODS[name]
+    one = messages(method.descriptor.input_type).map(lambda request: [request])
+
+    @settings(
+        max_examples=min(EXAMPLES, STREAMED_OR_SLOW.get(name, EXAMPLES)),
+        derandomize=MORE not in os.environ,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink] if MORE in os.environ else [Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(requests=imports() if name == "ImportMemories" else one)
+    def holds(requests: list[Any]) -> None:
+        check(stocked, method, requests)
+
+    holds()
