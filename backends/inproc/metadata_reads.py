@@ -61,10 +61,7 @@ class InprocMemoryReads:
 
     def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
         """Return what ranking needs."""
-        state = self._state()
-        return [
-            _candidate(memory, _chunk_count(state, memory.row)) for memory in self.by_rows(rows, reach=reach).values()
-        ]
+        return [_candidate(memory) for memory in self.by_rows(rows, reach=reach).values()]
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""
@@ -206,12 +203,11 @@ def _tokens(memory: Memory) -> int:
     return -(-len(memory.content.encode()) // 4)
 
 
-def _candidate(memory: Memory, chunk_count: int) -> Candidate:
+def _candidate(memory: Memory) -> Candidate:
     return Candidate(
         row=memory.row,
         memory_id=memory.id,
         previous_row=memory.previous_row,
-        project_id=memory.scope.project_id,
         session_id=memory.scope.session_id,
         speaker=memory.speaker,
         layer=memory.layer.value,
@@ -220,5 +216,4 @@ def _candidate(memory: Memory, chunk_count: int) -> Candidate:
         access_count=memory.access_count,
         create_time=to_micros(memory.create_time),
         event_time=None if memory.event_time is None else to_micros(memory.event_time),
-        chunk_count=chunk_count,
     )

@@ -25,7 +25,7 @@ from backends.qdrant.points import FINGERPRINT, Changes, require_dimension, slic
 from backends.qdrant.settings import QdrantEdgeSettings
 from backends.qdrant.supervisor import Supervisor
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
+from memsvc.domain.entries import Hit, View, hits_of
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
@@ -101,7 +101,7 @@ class QdrantEdgeIndex:
 
         with translate():
             ids, scores = self._ask(request, blob=vector_bytes([vector]), deadline=deadline)
-        return [Hit(entry, score) for entry, score in zip(ids, scores, strict=True)]
+        return hits_of(ids, scores)
 
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
         """Start a generation in a builder process."""

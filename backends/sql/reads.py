@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,10 +28,13 @@ from memsvc.domain.scope import Reach
 _CANDIDATE_COLUMNS = tuple(
     memories.c[name]
     for name in (
-        "row", "id", "previous_row", "project_id", "session_id", "speaker", "layer", "status", "importance",
-        "access_count", "create_time", "event_time", "chunk_count",
+        "row", "id", "previous_row", "session_id", "speaker", "layer", "status", "importance",
+        "access_count", "create_time", "event_time",
     )
 )  # fmt: skip
+
+_CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candidate)
+"""Makes a candidate of a row, three times as fast as its class: a search makes hundreds."""
 
 
 class SqlMemoryReads:
@@ -74,7 +77,7 @@ class SqlMemoryReads:
         parameters = {"row": list_parameter(dict.fromkeys(rows))} | _reach_parameters(reach)
         with self._database.reading() as connection:
             found = connection.execute(statement, parameters).scalar_one()
-        return [Candidate(*row) for row in rows_of_text(found)]
+        return list(map(_CANDIDATE, rows_of_text(found)))
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tantivy import Query, Searcher
 
 from backends.tantivy.schema import ENTRY
-from memsvc.domain.entries import Hit
+from memsvc.domain.entries import Hit, hits_of
 
 _MARGIN = 16
 _GROWTH = 4
@@ -28,7 +28,7 @@ def best_hits(searcher: Searcher, query: Query, *, limit: int) -> list[Hit]:
         found = searcher.search(query, wanted, count=False).hits
     entries = searcher.fast_field_values(ENTRY, [address for _, address in found])
     ordered = sorted([(-_rounded(score), entry) for entry, (score, _) in zip(entries, found, strict=True)])
-    return [Hit(int(entry or 0), -score) for score, entry in ordered[:limit]]
+    return hits_of([int(entry or 0) for _, entry in ordered[:limit]], [-score for score, _ in ordered[:limit]])
 
 
 def _is_tied(one: float, other: float) -> bool:

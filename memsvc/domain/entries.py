@@ -7,9 +7,10 @@ anybody, the same on every replay, and leads back to the memory by a shift.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 from memsvc.domain.clock import to_micros
@@ -91,6 +92,14 @@ class Hit(NamedTuple):
 
     entry_id: int
     score: float
+
+
+_HIT: Callable[[Iterable[float]], Hit] = partial(tuple.__new__, Hit)
+
+
+def hits_of(entry_ids: Iterable[int], scores: Iterable[float]) -> list[Hit]:
+    """Return the hits of two columns of equal length, several times as fast as making them one by one."""
+    return list(map(_HIT, zip(entry_ids, scores, strict=True)))
 
 
 def attributes_of(memory: Memory) -> Attributes:

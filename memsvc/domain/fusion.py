@@ -6,8 +6,9 @@ Results are kept by column, as mappings from row to number: a search ranks hundr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, Hit
@@ -26,6 +27,9 @@ class Ranked(NamedTuple):
     entry_id: int
     score: float
 
+
+_RANKED: Callable[[Iterable[float]], Ranked] = partial(tuple.__new__, Ranked)
+"""Makes a place of a tuple, several times as fast as its class."""
 
 Column: TypeAlias = dict[int, float]
 """A number for each row."""
@@ -48,6 +52,9 @@ class Fused:
 
 def best_per_row(hits: Sequence[Hit]) -> list[Ranked]:
     """Return the memories of *hits*, which are best first, in order of their best entries."""
+    rows = [hit[0] >> _ROW_SHIFT for hit in hits]
+    if len(set(rows)) == len(rows):
+        return list(map(_RANKED, zip(rows, *zip(*hits, strict=True), strict=True))) if rows else []
     best: dict[int, Ranked] = {}
     for hit in hits:
         row = hit.entry_id >> _ROW_SHIFT  # `row_of`, in place: this is the hottest loop of a search

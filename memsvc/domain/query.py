@@ -189,7 +189,6 @@ class Candidate(NamedTuple):
     row: int
     memory_id: str
     previous_row: int | None
-    project_id: str
     session_id: str
     speaker: str
     layer: str
@@ -198,4 +197,3 @@ class Candidate(NamedTuple):
     access_count: int
     create_time: int
     event_time: int | None
-    chunk_count: int

@@ -89,7 +89,6 @@ class StoreWritesContract(StoreSeams):
                 row=written.row,
                 memory_id=written.id,
                 previous_row=7,
-                project_id="web",
                 session_id="s-1",
                 speaker="Anna",
                 layer="SHORT_TERM",
@@ -98,7 +97,6 @@ class StoreWritesContract(StoreSeams):
                 access_count=2**40,
                 create_time=1770370200000001,
                 event_time=1770370199999999,
-                chunk_count=2,
             )
         ]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 
 from memsvc.text.scripts import HAN, HANGUL, KANA, MARKS, SOUTH_EAST_ASIAN, UNSPACED
@@ -102,7 +101,7 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
     return spans
 
 
-def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
+def matching_spans(text: str, wanted: frozenset[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
     spans: list[tuple[str, int, int]] = []
     for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
@@ -112,12 +111,18 @@ def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, 
     return spans
 
 
-def _may_match(match: re.Match[str], wanted: AbstractSet[str]) -> bool:
+def _may_match(match: re.Match[str], wanted: frozenset[str]) -> bool:
     group = match.lastindex
     if group == _HAN_GROUP:
         run = normal_form(match[0])
         return any(term in run for term in wanted)
-    return group == _BIGRAM_GROUP or not wanted.isdisjoint(word_terms(match[0]))
+    return group == _BIGRAM_GROUP or _word_matches(match[0], wanted)
+
+
+@lru_cache(maxsize=8192)
+def _word_matches(word: str, wanted: frozenset[str]) -> bool:
+    """Return whether a word holds a wanted term; the hits of one search share most of their words."""
+    return not wanted.isdisjoint(word_terms(word))
 
 
 def _run_spans(match: re.Match[str]) -> list[tuple[str, int, int]] | tuple[tuple[str, int, int], ...]:

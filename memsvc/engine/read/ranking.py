@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from functools import partial
 from typing import NamedTuple
 
 from memsvc.domain.clock import from_micros
@@ -37,6 +37,7 @@ RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
 RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
 GIVEN_KEYWORDS = 0.5
 """The weight of the keyword table in the recipe when the caller gave keywords."""
+_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
 WORDS_ALONE = 0.1
 """Its weight in a search by words without given ones: memories that only their keywords describe come last."""
 NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
@@ -50,6 +51,9 @@ class Ranking(NamedTuple):
     memory_id: str
     score: float
     entry_id: int
+
+
+_RANKING: Callable[[Iterable[object]], Ranking] = partial(tuple.__new__, Ranking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Ranker:
         candidates = {
             one.row: one
             for one in self._reads.candidates(list(fused.totals), reach=reach)
-            if _may_be_shown(one, query.scope)
+            if one.status != _DELETED and (one.layer != _PRIVATE or _may_be_shown(one, query.scope))
         }
         scored = self._boosted(query, fused, candidates, rankings)
         weights = weighed(above_zero(fused.totals, scored), candidates, query.weighting, now)
@@ -121,19 +125,18 @@ def _method(query: SearchQuery) -> FusionMethod:
 
 
 def _may_be_shown(candidate: Candidate, scope: Scope) -> bool:
-    """Return whether the store, which is ahead of the indexes, still lets the caller know of a memory."""
-    if candidate.status == Status.DELETED:
-        return False
-    return candidate.layer != Layer.SESSION or (scope.session_id != "" and candidate.session_id == scope.session_id)
+    """Return whether the store, which is ahead of the indexes, still lets the caller know of a private memory."""
+    return scope.session_id != "" and candidate.session_id == scope.session_id
 
 
 def _places(
     query: SearchQuery, weights: Weighed, candidates: Mapping[int, Candidate], entries: Mapping[int, int]
 ) -> list[Ranking]:
-    scores = weights.scores
-    kept = [row for row, score in scores.items() if score >= query.min_score]
-    kept.sort(key=lambda row: (-scores[row], candidates[row].memory_id))
-    return [Ranking(row, candidates[row].memory_id, scores[row], entries[row]) for row in kept]
+    kept = [
+        (-score, candidates[row].memory_id, row) for row, score in weights.scores.items() if score >= query.min_score
+    ]
+    kept.sort()
+    return list(map(_RANKING, [(row, memory_id, -score, entries[row]) for score, memory_id, row in kept]))
 
 
 def _rankings(found: Retrieved) -> Rankings:
@@ -199,10 +202,9 @@ def _scaled(fused: Fused, factor: float) -> Fused:
 
 def _best_entries(rankings: Rankings) -> dict[int, int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
-    lists = (rankings.get(name, ()) for name in (BM25, *DENSE.values(), TABLE))
     chosen: dict[int, int] = {}
-    for ranked in chain.from_iterable(lists):
-        chosen.setdefault(ranked.row, ranked.entry_id)
+    for name in reversed((BM25, *DENSE.values(), TABLE)):
+        chosen.update([(row, entry) for row, entry, _ in rankings.get(name, ())])
     return chosen
 
 

@@ -56,7 +56,8 @@ def _sum(row: int, fused: Mapping[int, float], scored: Scored) -> float:
 def weighed(scores: Column, candidates: Mapping[int, Candidate], weighting: Weighting | None, now: datetime) -> Weighed:
     """Return the final scores. When one lies above 1, all are brought back by one factor: the order stays."""
     if weighting is None:
-        return Weighed({row: min(1.0, score) for row, score in scores.items()})
+        is_within = max(scores.values(), default=0.0) <= 1.0
+        return Weighed(scores if is_within else {row: min(1.0, score) for row, score in scores.items()})
     layers = {row: layer_boost(candidates[row].layer, weighting) for row in scores}
     factors = {row: time_factor(candidates[row], now, weighting) for row in scores}
     lifted = {row: score * factors[row] for row, score in scores.items()}

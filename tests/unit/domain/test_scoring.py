@@ -46,7 +46,6 @@ def _candidate(
         row=row,
         memory_id=f"{row:04d}",
         previous_row=previous,
-        project_id="",
         session_id=session,
         speaker=speaker,
         layer=layer,
@@ -55,7 +54,6 @@ def _candidate(
         access_count=access_count,
         create_time=to_micros(created),
         event_time=None if happened is None else to_micros(happened),
-        chunk_count=1,
     )
 
 
