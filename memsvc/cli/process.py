@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
 
+GARBAGE_THRESHOLDS = (20_000, 20, 50)
 SWITCH_SECONDS = 0.0005
 """How long a busy thread keeps the interpreter from others. Python's own 5 ms would add up: a search beside an import
 waits for its turn several times."""
@@ -59,8 +61,19 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 
     logs.configure(settings.log)
     with bootstrap.running(settings) as application:
-        sys.setswitchinterval(SWITCH_SECONDS)
+        _tune_interpreter()
         asyncio.run(build(application, _options(settings, addresses)).run(ready))
+
+
+def _tune_interpreter() -> None:
+    """Set the interpreter up for many short calls: fair turns, and rare looks for garbage among what stays for good.
+
+    A search makes thousands of short-lived objects and no cycles; looking through them every 700 cost it a tenth.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 def _write_whole(path: Path, text: str) -> None:
