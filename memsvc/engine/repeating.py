@@ -6,8 +6,6 @@ import logging
 import threading
 from collections.abc import Callable
 
-from memsvc.domain.errors import MemsvcError
-
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +29,7 @@ class Repeating:
             stopping = self._stopping.wait(self._seconds)
             try:
                 self._work()
-            except MemsvcError:
-                log.warning("a repeated task failed and will be tried again", exc_info=True)
+            except Exception:
+                log.exception("a repeated task failed and will be tried again")
             if stopping:
                 return

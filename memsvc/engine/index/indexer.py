@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from memsvc.domain.errors import BackendClosedError, MemsvcError
+from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.indexing import Change
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.progress import Waiters
@@ -105,8 +105,8 @@ class Indexer:
                 failures = 0
             except BackendClosedError:
                 return
-            except MemsvcError:
-                log.warning("indexing failed and will be tried again", exc_info=True)
+            except Exception:
+                log.exception("indexing failed and will be tried again")
                 self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
                 continue

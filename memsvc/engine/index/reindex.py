@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Generator, Mapping, Sequence
 
-from memsvc.domain.errors import MemsvcError, ReindexRunningError
+from memsvc.domain.errors import ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
@@ -124,7 +124,7 @@ class Upkeep:
                     break
         except ReindexRunningError:
             log.debug("a reindex is running; upkeep will look again")
-        except MemsvcError:
-            log.warning("upkeep failed and will be tried again", exc_info=True)
+        except Exception:
+            log.exception("upkeep failed and will be tried again")
         finally:
             steps.close()

@@ -1,0 +1,139 @@
+"""The rules of the code, checked: imports, sizes, generated code, errors, locks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsvc.domain import errors
+from memsvc.server.status import REASON_PREFIX
+from memsvc.v1 import error_reason_pb2
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 50
+BROAD_CATCHES = {
+    "memsvc/server/interceptors/errors.py",
+    "memsvc/server/health.py",
+    "memsvc/engine/index/indexer.py",
+    "memsvc/engine/index/reindex.py",
+    "memsvc/engine/repeating.py",
+    "memsvc/engine/write/committer.py",
+    "backends/qdrant/edge_process.py",
+}
+"""Where every exception may be swallowed: the error interceptor, the loops of background tasks, the committer, which
+hands it to the caller, and the child process, whose engine raises bare ones."""
+
+
+def sources() -> Iterator[Path]:
+    """Yield our own modules: not the generated ones, nor frozen migrations."""
+    for folder in ("memsvc", "backends"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "v1" not in path.relative_to(ROOT).parts and "versions" not in path.parts:
+                yield path
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function without its docstring."""
+    docstring = ast.get_docstring(function, clean=False)
+    own = (function.end_lineno or function.lineno) - function.lineno + 1
+    return own - (docstring.count("\n") + 1 if docstring else 0)
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a tool of the environment in the project's folder."""
+    return subprocess.run([str(BIN / command[0]), *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("lint-imports", "--no-cache"),
+        ("buf", "lint", "proto"),
+        ("buf", "format", "--diff", "--exit-code", "proto"),
+        ("python", "proto/generate.py", "--check"),
+    ],
+    ids=" ".join,
+)
+def test_the_rules_that_tools_check_hold(command: tuple[str, ...]) -> None:
+    """Imports point inwards, the API is linted and formatted, and the generated code is fresh."""
+    done = run(*command)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_files_and_functions_are_small() -> None:
+    """No file and no function asks to be two."""
+    large = []
+    for path in sources():
+        text = path.read_text(encoding="utf-8")
+        name = path.relative_to(ROOT)
+        if text.count("\n") > MAX_FILE_LINES:
+            large.append(f"{name}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and code_lines(node) > MAX_FUNCTION_LINES:
+                large.append(f"{name}:{node.lineno} {node.name}: {code_lines(node)} lines")
+
+    assert large == []
+
+
+def swallows_everything(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler catches every exception and does not raise again."""
+    caught = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else {""}
+    raises = any(isinstance(node, ast.Raise) for part in handler.body for node in ast.walk(part))
+    return bool(caught & {"Exception", "BaseException", ""}) and not raises
+
+
+def test_every_exception_is_swallowed_only_where_it_may_be() -> None:
+    """A broad except hides faults; it has its places."""
+    broad = {
+        str(path.relative_to(ROOT))
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler) and swallows_everything(node)
+    }
+
+    assert broad == BROAD_CATCHES
+
+
+def test_every_error_has_its_reason_and_every_reason_its_error() -> None:
+    """What the domain raises and what the API promises are the same."""
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    raised = {cls.reason for cls in classes if issubclass(cls, errors.MemsvcError)}
+    names = error_reason_pb2.ErrorReason.keys()
+    promised = {name.removeprefix(REASON_PREFIX) for name in names} - {"UNSPECIFIED"}
+
+    assert raised == promised
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_hold_hashes_and_no_address(name: str) -> None:
+    """Every package is pinned with hashes, wherever it is fetched from."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+
+    assert "://" not in text
+    assert not re.search(r"^--", text, flags=re.MULTILINE)
+    for package in re.split(r"\n(?=\S)", text.strip()):
+        assert "==" in package
+        assert "--hash=sha256:" in package
+
+
+def test_the_embedded_profile_loads_no_server_client() -> None:
+    """qdrant-client takes more than a second to import; only its own adapter may ask for it."""
+    script = (
+        "import sys; from memsvc import bootstrap; from memsvc.plugins import load_backend\n"
+        "for port, name in (('metadata', 'sql'), ('vectors', 'qdrant-edge'), ('lexical', 'tantivy')):\n"
+        "    load_backend(port, name)\n"
+        "print([name for name in ('qdrant_client', 'qdrant_edge', 'alembic') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
