@@ -13,7 +13,7 @@ from memsvc.domain.drafts import Written
 from memsvc.server import calls
 from memsvc.server.convert import writes as out
 from memsvc.server.convert.drafts import draft_from_proto, write_options
-from memsvc.server.convert.memory import memory_to_proto
+from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
@@ -72,7 +72,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             memory = await self._meta.run(self._app.recollect.get_by_key, scope, request.key)
         else:
             memory = await self._meta.run(self._app.recollect.get, scope, request.id.lower())
-        return pb.GetMemoryResponse(memory=memory_to_proto(memory))
+        response = pb.GetMemoryResponse()
+        fill_memory(response.memory, memory)
+        return response
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context

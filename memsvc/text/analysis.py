@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, pairwise
@@ -101,9 +102,10 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
     return spans
 
 
-def matching_spans(text: str, wanted: frozenset[str]) -> list[tuple[str, int, int]]:
+def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
     spans: list[tuple[str, int, int]] = []
+    wanted = frozenset(wanted)
     for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
         if _may_match(match, wanted):
             offset = match.start()

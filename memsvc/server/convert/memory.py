@@ -1,65 +1,100 @@
-"""Memories on their way out."""
+"""Memories on their way out.
+
+Messages are filled where they lie: one that is built by itself and then put into another is copied, which takes as
+long again as the building.
+"""
 
 from __future__ import annotations
 
 from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
 from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
 from memsvc.server.convert.json import struct_to_proto
-from memsvc.server.convert.scope import scope_to_proto
-from memsvc.server.convert.times import time_to_proto
+from memsvc.server.convert.times import fill_time
 from memsvc.v1 import types_pb2 as types
 
 
 def memory_to_proto(memory: Memory) -> types.Memory:
     """Return the memory as replies show it."""
-    message = types.Memory(
-        id=memory.id,
-        key=memory.key,
-        scope=scope_to_proto(memory.scope),
-        layer=LAYER.to_proto[memory.layer],
-        kind=KIND.to_proto[memory.kind],
-        category=memory.category,
-        speaker=memory.speaker,
-        title=memory.title,
-        content=memory.content,
-        summary=memory.summary,
-        importance=memory.importance,
-        tier=TIER.to_proto[memory.tier],
-        confidence=memory.confidence,
-        status=STATUS.to_proto[memory.status],
-        access_count=memory.access_count,
-        create_time=time_to_proto(memory.create_time),
-        update_time=time_to_proto(memory.update_time),
-        work_in_progress=memory.work_in_progress,
-        content_hash=memory.content_hash,
-        source=memory.source,
-        supersedes_id=memory.supersedes_id,
-        superseded_by_id=memory.superseded_by_id,
-        revision=memory.revision,
-    )
-    _add_what_is_rare(message, memory)
+    message = types.Memory()
+    fill_memory(message, memory)
     return message
 
 
-def _add_what_is_rare(message: types.Memory, memory: Memory) -> None:
-    """Add the fields that most memories lack: looking is cheaper than making empty ones."""
+def fill_memory(message: types.Memory, memory: Memory) -> None:
+    """Make an empty message the memory as replies show it."""
+    message.id = memory.id
+    _fill_scope(message.scope, memory.scope)
+    message.layer = LAYER.to_proto[memory.layer]
+    message.kind = KIND.to_proto[memory.kind]
+    message.content = memory.content
+    message.importance = memory.importance
+    message.tier = TIER.to_proto[memory.tier]
+    message.confidence = memory.confidence
+    message.status = STATUS.to_proto[memory.status]
+    fill_time(message.create_time, memory.create_time)
+    fill_time(message.update_time, memory.update_time)
+    message.content_hash = memory.content_hash
+    message.revision = memory.revision
+    _fill_texts(message, memory)
+    _fill_lists(message, memory)
+    _fill_the_rest(message, memory)
+
+
+def _fill_scope(message: types.Scope, scope: Scope) -> None:
+    """Fill in whose memory it is; the tenant is the caller's own and stays out."""
+    message.user_id = scope.user_id
+    if scope.project_id:
+        message.project_id = scope.project_id
+    if scope.agent_id:
+        message.agent_id = scope.agent_id
+    if scope.session_id:
+        message.session_id = scope.session_id
+
+
+def _fill_texts(message: types.Memory, memory: Memory) -> None:
+    """Fill in the texts that may well be empty: looking is cheaper than setting."""
+    if memory.key:
+        message.key = memory.key
+    if memory.category:
+        message.category = memory.category
+    if memory.speaker:
+        message.speaker = memory.speaker
+    if memory.title:
+        message.title = memory.title
+    if memory.summary:
+        message.summary = memory.summary
+    if memory.source:
+        message.source = memory.source
+    if memory.supersedes_id:
+        message.supersedes_id = memory.supersedes_id
+    if memory.superseded_by_id:
+        message.superseded_by_id = memory.superseded_by_id
+
+
+def _fill_lists(message: types.Memory, memory: Memory) -> None:
     if memory.tags:
         message.tags.extend(memory.tags)
     if memory.keywords:
+        add = message.keywords.add
         for word in memory.keywords:
-            message.keywords.add(term=word.term, weight=word.weight)
+            add(term=word.term, weight=word.weight)
     if memory.related_ids:
         message.related_ids.extend(memory.related_ids)
-    if memory.file_refs:
-        for ref in memory.file_refs:
-            message.file_refs.add(category=ref.category, id=ref.id)
-    times = (
-        (message.access_time, memory.access_time),
-        (message.event_time, memory.event_time),
-        (message.expire_time, memory.expire_time),
-    )
-    for target, moment in times:
-        if moment is not None:
-            target.CopyFrom(time_to_proto(moment))
+    for ref in memory.file_refs:
+        message.file_refs.add(category=ref.category, id=ref.id)
+
+
+def _fill_the_rest(message: types.Memory, memory: Memory) -> None:
+    if memory.access_count:
+        message.access_count = memory.access_count
+    if memory.access_time is not None:
+        fill_time(message.access_time, memory.access_time)
+    if memory.event_time is not None:
+        fill_time(message.event_time, memory.event_time)
+    if memory.expire_time is not None:
+        fill_time(message.expire_time, memory.expire_time)
+    if memory.work_in_progress:
+        message.work_in_progress = True
     if memory.metadata:
         message.metadata.CopyFrom(struct_to_proto(memory.metadata))

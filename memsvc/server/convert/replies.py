@@ -6,7 +6,7 @@ from memsvc.domain import limits
 from memsvc.domain.query import Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import RETRIEVER
-from memsvc.server.convert.memory import memory_to_proto
+from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.queries import request_digest
 from memsvc.server.convert.times import seconds_to_proto
 from memsvc.v1 import search_service_pb2 as pb
@@ -17,10 +17,10 @@ HEADING_SEPARATOR = " > "
 def reply_to_proto(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> pb.SearchResponse:
     """Return one page of hits, and the token of the next where there is one."""
     response = pb.SearchResponse(
-        hits=[hit_to_proto(hit, include_files=request.include_files) for hit in reply.hits],
-        next_page_token=_next_page_token(reply, request, query),
-        total_candidates=reply.total_candidates,
+        next_page_token=_next_page_token(reply, request, query), total_candidates=reply.total_candidates
     )
+    for hit in reply.hits:
+        _add_hit(response, hit, include_files=request.include_files)
     if reply.degraded:
         response.degraded.extend(
             pb.DegradedRetriever(retriever=RETRIEVER.to_proto[lost.retriever], reason=lost.reason, message=lost.message)
@@ -33,17 +33,18 @@ def reply_to_proto(reply: SearchReply, request: pb.SearchRequest, query: SearchQ
     return response
 
 
-def hit_to_proto(hit: SearchHit, *, include_files: bool) -> pb.Hit:
-    """Return one hit."""
-    message = pb.Hit(
-        memory=memory_to_proto(hit.memory),
+def _add_hit(response: pb.SearchResponse, hit: SearchHit, *, include_files: bool) -> None:
+    """Add one hit, filled where it lies."""
+    message = response.hits.add(
         score=hit.score,
         snippet=hit.snippet,
         start_line=hit.start_line,
         end_line=hit.end_line,
         chunk_ordinal=hit.chunk_ordinal,
-        heading_path=HEADING_SEPARATOR.join(hit.heading_path),
     )
+    fill_memory(message.memory, hit.memory)
+    if hit.heading_path:
+        message.heading_path = HEADING_SEPARATOR.join(hit.heading_path)
     for start, end in hit.spans:
         message.spans.add(start=start, end=end)
     if include_files:
@@ -51,7 +52,6 @@ def hit_to_proto(hit: SearchHit, *, include_files: bool) -> pb.Hit:
             message.file_refs.add(category=ref.category, id=ref.id)
     if hit.explanation is not None:
         message.explanation.CopyFrom(explanation_to_proto(hit.explanation))
-    return message
 
 
 def explanation_to_proto(explanation: Explanation) -> pb.Explanation:

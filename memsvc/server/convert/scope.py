@@ -16,13 +16,3 @@ def scope_from(scope: types.Scope, principal: Principal) -> Scope:
         session_id=scope.session_id,
         tenant_id=principal.tenant_id,
     )
-
-
-def scope_to_proto(scope: Scope) -> types.Scope:
-    """Return the scope as replies show it: the tenant is the caller's own and stays out."""
-    return types.Scope(
-        user_id=scope.user_id,
-        project_id=scope.project_id,
-        agent_id=scope.agent_id,
-        session_id=scope.session_id,
-    )

@@ -28,9 +28,8 @@ def selection_from_proto(chosen: types.Filter, *, now: datetime, happened: types
     """
     where = conjunction(
         *_defaults(chosen, now),
-        *_values(chosen),
-        *_times(chosen, now),
-        *_numbers(chosen),
+        # Most requests have no filter, and one look tells.
+        *(_asked(chosen, now) if chosen.ListFields() else ()),
         None if happened is None else happened_within(happened),
         expression_from_proto(chosen.where) if chosen.HasField("where") else None,
     )
@@ -64,6 +63,12 @@ def _defaults(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
         current = Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
         # A status of EXPIRED that the expression asks for would find nothing if its time had to lie ahead.
         yield Or((current, PUT_AWAY)) if Field.STATUS in tested else current
+
+
+def _asked(chosen: types.Filter, now: datetime) -> Iterator[Filter | None]:
+    yield from _values(chosen)
+    yield from _times(chosen, now)
+    yield from _numbers(chosen)
 
 
 def _values(chosen: types.Filter) -> Iterator[Filter | None]:

@@ -18,6 +18,7 @@ MAX_SECONDS = 253_402_300_799
 BEGINNING = MIN_SECONDS * MICROS
 """The microseconds of the earliest moment there is."""
 NANOS = 999_999_999
+_DAY_SECONDS = 86_400
 MAX_DURATION_SECONDS = 315_576_000_000
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -30,8 +31,17 @@ def time_from_proto(stamp: Timestamp) -> datetime:
 
 def time_to_proto(moment: datetime) -> Timestamp:
     """Return the moment, exactly."""
-    seconds, micros = divmod(to_micros(moment), MICROS)
-    return Timestamp(seconds=seconds, nanos=micros * 1000)
+    stamp = Timestamp()
+    fill_time(stamp, moment)
+    return stamp
+
+
+def fill_time(stamp: Timestamp, moment: datetime) -> None:
+    """Make an empty stamp that of the moment, exactly, and there even at the epoch, where both its numbers are 0."""
+    since = moment - EPOCH
+    # A timedelta counts as a Timestamp does: its microseconds are never negative.
+    stamp.seconds = since.days * _DAY_SECONDS + since.seconds
+    stamp.nanos = since.microseconds * 1000
 
 
 def micros_not_before(stamp: Timestamp) -> int:

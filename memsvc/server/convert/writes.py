@@ -6,61 +6,59 @@ from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
 from memsvc.server.convert.enums import OUTCOME
-from memsvc.server.convert.memory import memory_to_proto
+from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.server.status import item_status_from_rejected
 from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
 
 
 def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
     """Return the answer to a creating write."""
-    return pb.CreateMemoryResponse(
-        memory=memory_to_proto(written.memory),
-        outcome=OUTCOME.to_proto[written.outcome],
-        consistency_token=consistency_token(written.position),
+    response = pb.CreateMemoryResponse(
+        outcome=OUTCOME.to_proto[written.outcome], consistency_token=consistency_token(written.position)
     )
+    fill_memory(response.memory, written.memory)
+    return response
 
 
 def updated_to_proto(written: Written) -> pb.UpdateMemoryResponse:
     """Return the answer to an update."""
-    return pb.UpdateMemoryResponse(
-        memory=memory_to_proto(written.memory), consistency_token=consistency_token(written.position)
-    )
+    response = pb.UpdateMemoryResponse(consistency_token=consistency_token(written.position))
+    fill_memory(response.memory, written.memory)
+    return response
 
 
 def deleted_to_proto(written: Written, *, hard: bool) -> pb.DeleteMemoryResponse:
     """Return the answer to a deletion; a memory that is gone for good is not shown."""
-    return pb.DeleteMemoryResponse(
-        memory=None if hard else memory_to_proto(written.memory),
-        consistency_token=consistency_token(written.position),
-    )
+    response = pb.DeleteMemoryResponse(consistency_token=consistency_token(written.position))
+    if not hard:
+        fill_memory(response.memory, written.memory)
+    return response
 
 
 def restored_to_proto(written: Written) -> pb.RestoreMemoryResponse:
     """Return the answer to a restoration."""
-    return pb.RestoreMemoryResponse(
-        memory=memory_to_proto(written.memory), consistency_token=consistency_token(written.position)
-    )
+    response = pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
+    fill_memory(response.memory, written.memory)
+    return response
 
 
 def batch_to_proto(batch: BatchWritten) -> pb.BatchCreateMemoriesResponse:
     """Return the answer to a batch, item by item in the order given."""
-    return pb.BatchCreateMemoriesResponse(
-        results=[result_to_proto(result) for result in batch.results],
-        consistency_token=consistency_token(batch.position),
-    )
+    response = pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
+    for result in batch.results:
+        _fill_result(response.results.add(), result)
+    return response
 
 
-def result_to_proto(result: Written | Rejected) -> pb.BatchCreateResult:
-    """Return what became of one memory of a batch."""
+def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> None:
+    """Tell what became of one memory of a batch."""
     if isinstance(result, Rejected):
-        return pb.BatchCreateResult(status=item_status_from_rejected(result))
-    return pb.BatchCreateResult(
-        memory=memory_to_proto(result.memory),
-        outcome=OUTCOME.to_proto[result.outcome],
-        status=types.ItemStatus(),
-    )
+        message.status.CopyFrom(item_status_from_rejected(result))
+        return
+    fill_memory(message.memory, result.memory)
+    message.outcome = OUTCOME.to_proto[result.outcome]
+    message.status.SetInParent()
 
 
 def import_to_proto(

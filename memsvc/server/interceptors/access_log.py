@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -42,4 +43,9 @@ class AccessLog:
         finally:
             seconds = time.perf_counter() - started
             self._recorder.record(call.method, LAYER, seconds, failed=call.code is not grpc.StatusCode.OK)
-            self._log.info("call ended", code=call.code.name, seconds=round(seconds, 6), peer=call.context.peer())
+            told = partial(self._tell, call.code.name, round(seconds, 6), call.context.peer())
+            # Later, but with the context variables of now: the client need not wait until its line is written.
+            asyncio.get_running_loop().call_soon(told)
+
+    def _tell(self, code: str, seconds: float, peer: str) -> None:
+        self._log.info("call ended", code=code, seconds=seconds, peer=peer)

@@ -109,6 +109,11 @@ def _importance(found: Violations, field: str, memory: types.Memory) -> None:
     check_integer(found, field, memory.importance, least=limits.IMPORTANCE_MIN, most=limits.IMPORTANCE_MAX)
 
 
+def _metadata(found: Violations, field: str, memory: types.Memory) -> None:
+    if memory.HasField("metadata"):
+        check_metadata(found, field, memory.metadata)
+
+
 RULES: Mapping[str, Rule] = {
     "key": lambda found, field, memory: check_name(found, field, memory.key, most=limits.KEY),
     "layer": lambda found, field, memory: check_enum(found, field, memory.layer, LAYER.from_proto),
@@ -130,7 +135,7 @@ RULES: Mapping[str, Rule] = {
     "expire_time": _expire_time,
     "ttl": _ttl,
     "source": lambda found, field, memory: check_text(found, field, memory.source, most=limits.SOURCE),
-    "metadata": lambda found, field, memory: check_metadata(found, field, memory.metadata),
+    "metadata": _metadata,
 }
 """The rule of each field that a client may set."""
 

@@ -103,6 +103,13 @@ def test_times_keep_their_microseconds(moment: datetime) -> None:
     assert moment == time_from_proto(time_to_proto(moment))
 
 
+def test_a_time_at_the_epoch_is_there() -> None:
+    """Though both its numbers are 0, it is not taken for one that was never set."""
+    message = memory_to_proto(memory(event_time=datetime(1970, 1, 1, tzinfo=UTC)))
+
+    assert (message.HasField("event_time"), message.HasField("access_time")) == (True, False)
+
+
 @pytest.mark.parametrize(("nanos", "micros"), [(0, 0), (1, 1), (1000, 1), (1001, 2), (999_999_999, 1_000_000)])
 def test_bounds_finer_than_a_microsecond_are_rounded_up(nanos: int, micros: int) -> None:
     """The first microsecond that is not before the bound is taken."""

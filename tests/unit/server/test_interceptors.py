@@ -190,6 +190,24 @@ def logs_of(behaviour: Callable[..., Awaitable[Any]], context: FakeContext) -> l
     return list(lines)
 
 
+def test_the_client_does_not_wait_for_the_line_in_the_log() -> None:
+    """It is written when the response is on its way, and bears the id of its call."""
+    merged = [structlog.contextvars.merge_contextvars]
+
+    async def run() -> int:
+        layers: list[Layer] = [RequestId(), AccessLog(Recorded())]
+        wrapped: Any = Interception(layers)._wrap(handler("unary_unary", unary), "GetMemory")
+        await wrapped.unary_unary("request", FakeContext(metadata=(("x-request-id", "r-1"),)))
+        return len(lines)
+
+    with structlog.testing.capture_logs(processors=merged) as lines:
+        before = asyncio.run(run())
+
+    (line,) = lines
+    assert before == 0
+    assert (line["event"], line["code"], line["request_id"]) == ("call ended", "OK", "r-1")
+
+
 def test_an_unforeseen_error_is_logged_and_not_told() -> None:
     """The client learns an id, the log everything."""
 
