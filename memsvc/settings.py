@@ -170,4 +170,12 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
                 TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
             )
 
-    return _Sourced(**overrides)
+    return _Sourced(**_unknown_groups(), **overrides)
+
+
+def _unknown_groups() -> dict[str, Any]:
+    """Return the variables of groups that are not there, by group: pydantic would pass over a name so misspelt."""
+    prefix = Settings.model_config["env_prefix"].lower()
+    paths = {name.lower().removeprefix(prefix): name for name in os.environ if name.lower().startswith(prefix)}
+    groups = {path.partition("__")[0]: name for path, name in paths.items() if "__" in path}
+    return {group: os.environ[name] for group, name in groups.items() if group not in Settings.model_fields}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from backends.sql.jsontext import json_text, json_value
@@ -28,6 +30,9 @@ _NAMES = (
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
 
+_FIELD_NAMES = [field.name for field in fields(Memory)]
+_FIELDS = attrgetter(*_FIELD_NAMES)
+_ROW, _PREVIOUS_ROW = _FIELD_NAMES.index("row"), _FIELD_NAMES.index("previous_row")
 _LAYERS = {layer.value: layer for layer in Layer}
 _KINDS = {kind.value: kind for kind in Kind}
 _TIERS = {tier.value: tier for tier in Tier}
@@ -137,6 +142,13 @@ def record_values(record: Record) -> Values:
         "fingerprint": fingerprint(memory),
         "is_unique": int(is_unique),
     }
+
+
+def with_rows(memory: Memory, row: int, previous_row: int | None) -> Memory:
+    """Return *memory* with these rows, as `dataclasses.replace` would in four times the time."""
+    values = list(_FIELDS(memory))
+    values[_ROW], values[_PREVIOUS_ROW] = row, previous_row
+    return Memory(*values)
 
 
 def snapshot_text(memory: Memory) -> str:

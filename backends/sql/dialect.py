@@ -20,6 +20,8 @@ MAX_INTEGER = (1 << 63) - 1
 """The largest number of a column; drivers refuse larger parameters."""
 MAX_PARAMETERS = 500
 """How many values one statement is given as parameters of their own."""
+BLOCK_PARAMETERS = 2000
+"""How many values an insert of many rows is given; more at once is no quicker."""
 LOG_BYTES = 64 * 1024 * 1024
 """What the log may keep of the disk after a large transaction."""
 SNAPSHOT_BEGIN = "BEGIN"
@@ -48,6 +50,11 @@ def gathered_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     it each time: two hundred rows of a search took 160 ms during an import. One row waits once.
     """
     return sa.func.json_group_array(sa.func.json_array(*columns), type_=sa.Text)
+
+
+def hexadecimal(column: sa.ColumnElement[bytes]) -> sa.ColumnElement[str]:
+    """Return the bytes of *column* as digits, for `gathered_rows`."""
+    return sa.func.hex(column, type_=sa.Text)
 
 
 def rows_of_text(text: str) -> list[list[Any]]:

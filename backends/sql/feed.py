@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,12 +13,12 @@ import sqlalchemy as sa
 from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text
+from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_LIVE, IS_PENDING, ONE, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
-from memsvc.domain.memory import Memory
 
 _ACTIONS = {action.value: action for action in ChangeAction}
 _CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
@@ -55,31 +56,27 @@ class SqlIndexFeed:
 
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""
-        return self._changes(sa.select(*_CHANGE_COLUMNS).where(IS_PENDING), limit)
+        return self._changes(_select_pending(), {"limit": limit})
 
     def since(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""
-        return self._changes(sa.select(*_CHANGE_COLUMNS).where(outbox.c.position > position), limit)
+        return self._changes(_select_since(), {"limit": limit, "after": position})
 
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that changes are applied."""
         if not changes:
             return
-        positions = listed("positions")
-        statement = (
-            sa.update(outbox).values(applied=1).where(outbox.c.position.in_(sa.select(positions.c.value)), IS_PENDING)
-        )
+        positions = list_parameter(change.position for change in changes)
         with self._database.writing() as connection:
-            connection.execute(statement, {"positions": list_parameter(change.position for change in changes)})
+            connection.execute(_mark_applied(), {"positions": positions})
 
     def head(self) -> int:
         """Return the newest position."""
-        return self._number(sa.select(counters.c.last_position))
+        return self._number(_select_head())
 
     def applied(self) -> int:
         """Return the position below the oldest change that is not applied."""
-        oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING).scalar_subquery()
-        return self._number(sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position)))
+        return self._number(_select_applied())
 
     def pending_count(self) -> int:
         """Count the changes that are not applied."""
@@ -95,19 +92,48 @@ class SqlIndexFeed:
         with self._database.reading() as connection:
             return int(connection.execute(statement).scalar_one())
 
-    def _changes(self, statement: sa.Select[Any], limit: int) -> list[Change]:
-        if limit <= 0:
+    def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
+        if parameters["limit"] <= 0:
             return []
         with self._database.reading() as connection:
-            found = connection.execute(statement.order_by(outbox.c.position).limit(limit)).all()
+            text = connection.execute(statement, parameters).scalar_one()
         return [
             Change(position, row, memory_id, _ACTIONS[action], revision, time)
-            for position, row, memory_id, action, revision, time in found
+            for position, row, memory_id, action, revision, time in sorted(rows_of_text(text))
         ]
 
 
-Found = dict[int, tuple[Memory, int]]
-"""Memories and the number of their chunks, by row."""
+@cache
+def _select_pending() -> sa.Select[Any]:
+    return _gathered_changes(IS_PENDING)
+
+
+@cache
+def _select_since() -> sa.Select[Any]:
+    return _gathered_changes(outbox.c.position > sa.bindparam("after"))
+
+
+def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    chosen = sa.select(*_CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
+    return sa.select(gathered_rows(*chosen.subquery().c))
+
+
+@cache
+def _mark_applied() -> sa.Update:
+    positions = listed("positions")
+    wanted = outbox.c.position.in_(sa.select(positions.c.value))
+    return sa.update(outbox).values(applied=1).where(wanted, IS_PENDING)
+
+
+@cache
+def _select_head() -> sa.Select[Any]:
+    return sa.select(counters.c.last_position)
+
+
+@cache
+def _select_applied() -> sa.Select[Any]:
+    oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING).scalar_subquery()
+    return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
 
 
 def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:
@@ -117,11 +143,24 @@ def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[A
 def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
+    wanted = list_parameter(dict.fromkeys(rows))
+    text = connection.execute(_select_live(), {"rows": wanted}).scalar_one()
+    return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
+
+
+@cache
+def _select_live() -> sa.Select[Any]:
+    return sa.select(gathered_memories()).select_from(_joined(memories)).where(IS_LIVE)
+
+
+@cache
+def _select_doubtful() -> sa.Select[Any]:
+    return sa.select(*DOUBTFUL_COLUMNS).select_from(_joined(memories)).where(IS_LIVE, IS_DOUBTFUL)
+
+
+def _joined(table: sa.Table) -> sa.Join:
     wanted = listed("rows")
-    joined = sa.join(wanted, memories, memories.c.row == wanted.c.value)
-    statement = sa.select(*MEMORY_COLUMNS, memories.c.chunk_count).select_from(joined).where(IS_LIVE)
-    found = connection.execute(statement, {"rows": list_parameter(dict.fromkeys(rows))})
-    return {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in found}
+    return sa.join(wanted, table, table.c.row == wanted.c.value)
 
 
 def _documents(connection: sa.Connection, found: Found) -> list[Document]:
@@ -163,8 +202,11 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
 def _vectors(connection: sa.Connection, rows: Sequence[int]) -> dict[int, tuple[str, bytes]]:
     if not rows:
         return {}
-    wanted = listed("rows")
-    joined = sa.join(wanted, memory_vectors, memory_vectors.c.row == wanted.c.value)
-    statement = sa.select(memory_vectors).select_from(joined)
-    found = connection.execute(statement, {"rows": list_parameter(rows)})
-    return {row: (model, vector) for row, model, vector in found}
+    text = connection.execute(_select_vectors(), {"rows": list_parameter(rows)}).scalar_one()
+    return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
+
+
+@cache
+def _select_vectors() -> sa.Select[Any]:
+    columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
+    return sa.select(gathered_rows(*columns)).select_from(_joined(memory_vectors))

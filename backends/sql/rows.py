@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
 from backends.sql.codec import Values, memory_values, record_values, stored_terms
+from backends.sql.dialect import BLOCK_PARAMETERS
 from backends.sql.tables import (
     memories,
     memory_chunks,
@@ -78,17 +81,13 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
 def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows given by the names of all columns of *table*."""
     if values:
-        names = [column.name for column in table.columns]
-        rows = [tuple([value[name] for name in names]) for value in values]
-        connection.exec_driver_sql(_insert_sql(connection.dialect, table), rows)
+        _insert(connection, table, list(map(itemgetter(*table.columns.keys()), values)))
 
 
 def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     for table in _TERM_TABLES:
         # In the order of the key: neighbours go to the same page.
-        values = sorted(_flat(_term_rows(table, memory) for memory in written))
-        if values:
-            connection.exec_driver_sql(_insert_sql(connection.dialect, table), values)
+        _insert(connection, table, sorted(_flat(_term_rows(table, memory) for memory in written)))
 
 
 def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> None:
@@ -97,8 +96,7 @@ def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> 
         gone = [{"at_owner": row[0], "at_term": row[1], "at_row": row[2]} for row in old - new]
         if gone:
             connection.execute(_delete_term(table), gone)
-        if new - old:
-            connection.exec_driver_sql(_insert_sql(connection.dialect, table), sorted(new - old))
+        _insert(connection, table, sorted(new - old))
 
 
 def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
@@ -125,10 +123,26 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return [item for several in lists for item in several]
 
 
+def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows in the order of the columns.
+
+    In blocks, since the driver lets the interpreter lock go for every statement that it steps through, and beside
+    busy threads waits for it each time. A block is a power of two of rows: so few texts recur, and stay compiled.
+    """
+    start, block = 0, 1 << (BLOCK_PARAMETERS // len(table.columns)).bit_length() - 1
+    while start < len(rows):
+        while block > len(rows) - start:
+            block >>= 1
+        flat = tuple(chain.from_iterable(rows[start : start + block]))
+        connection.exec_driver_sql(_insert_sql(connection.dialect, table, block), flat)
+        start += block
+
+
 @cache
-def _insert_sql(dialect: sa.Dialect, table: sa.Table) -> str:
-    # Given to the driver as it is, with rows as tuples: a batch takes half the time it takes through execute().
-    return str(sa.insert(table).compile(dialect=dialect))
+def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
+    # Given to the driver as it is, with flat values: it takes half the time it takes through execute().
+    head, word, places = str(sa.insert(table).compile(dialect=dialect)).partition(" VALUES ")
+    return head + word + ", ".join([places] * rows)
 
 
 @cache

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
-from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.errors import translate
 from backends.sql.filters import within
@@ -64,7 +66,7 @@ class SqlTransaction:
         for project, key in names:
             keys[project].append(key)
         found = [
-            self._find(owner, memories.c.key, wanted, memories.c.project_id == project, IS_NAMED)
+            self._find(_select_keys(), wanted, {"owner": owner, "project_id": project})
             for project, wanted in keys.items()
         ]
         return {(memory.scope.project_id, memory.key): memory for part in found for memory in part}
@@ -76,8 +78,8 @@ class SqlTransaction:
             hashes[name.project_id, name.kind].append(name.content_hash)
         found: dict[ContentName, Memory] = {}
         for (project, kind), wanted in hashes.items():
-            place = (memories.c.project_id == project, memories.c.kind == kind)
-            for memory in self._find(owner, memories.c.content_hash, wanted, *place, IS_UNIQUE):
+            place = {"owner": owner, "project_id": project, "kind": kind}
+            for memory in self._find(_select_contents(), wanted, place):
                 found[ContentName(project, kind, memory.content_hash)] = memory
         return found
 
@@ -89,9 +91,8 @@ class SqlTransaction:
         """Return the newest row of a session."""
         if not session_id:
             return None
-        place = (memories.c.owner == owner, memories.c.project_id == project_id)
-        statement = sa.select(memories.c.row).where(*place, memories.c.session_id == session_id, IS_LIVE)
-        return self._connection.execute(statement.order_by(memories.c.row.desc()).limit(1)).scalar()
+        place = {"owner": owner, "project_id": project_id, "session_id": session_id}
+        return self._connection.execute(_select_last_row(), place).scalar()
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
@@ -168,10 +169,7 @@ class SqlTransaction:
 
     def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of rows and positions; return the last of each."""
-        statement = sa.update(counters).values(
-            last_row=counters.c.last_row + rows, last_position=counters.c.last_position + positions
-        )
-        taken = self._connection.execute(statement.returning(counters.c.last_row, counters.c.last_position)).one()
+        taken = self._connection.execute(_take_numbers(), {"rows": rows, "positions": positions}).one()
         return taken[0], taken[1]
 
     def _log(self, written: Sequence[Memory], action: ChangeAction, last_position: int) -> None:
@@ -204,14 +202,8 @@ class SqlTransaction:
         insert_many(self._connection, outbox, values)
         self._position = last_position
 
-    def _find(
-        self, owner: str, column: sa.ColumnElement[str], values: Sequence[str], *conditions: sa.ColumnElement[bool]
-    ) -> list[Memory]:
-        wanted = listed("wanted")
-        statement = sa.select(*MEMORY_COLUMNS).where(
-            memories.c.owner == owner, column.in_(sa.select(wanted.c.value)), *conditions
-        )
-        found = self._connection.execute(statement, {"wanted": list_parameter(values)})
+    def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
+        found = self._connection.execute(statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
     def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:
@@ -221,6 +213,40 @@ class SqlTransaction:
         return None if row is None else memory_from_row(row)
 
 
+@cache
+def _select_keys() -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(_at("owner"), _at("project_id"), _is_wanted("key"), IS_NAMED)
+
+
+@cache
+def _select_contents() -> sa.Select[Any]:
+    place = (_at("owner"), _at("project_id"), _at("kind"))
+    return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
+
+
+@cache
+def _select_last_row() -> sa.Select[Any]:
+    place = (_at("owner"), _at("project_id"), _at("session_id"))
+    return sa.select(memories.c.row).where(*place, IS_LIVE).order_by(memories.c.row.desc()).limit(1)
+
+
+@cache
+def _take_numbers() -> ReturningUpdate[Any]:
+    row, position = counters.c.last_row, counters.c.last_position
+    raised = sa.update(counters).values(
+        last_row=row + sa.bindparam("rows"), last_position=position + sa.bindparam("positions")
+    )
+    return raised.returning(row, position)
+
+
+def _at(name: str) -> sa.ColumnElement[bool]:
+    return memories.c[name] == sa.bindparam(name)
+
+
+def _is_wanted(name: str) -> sa.ColumnElement[bool]:
+    return memories.c[name].in_(sa.select(listed("wanted").c.value))
+
+
 def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
     """Give rows from *first* on; a later line of a session is tied to the one before it here."""
     latest: dict[tuple[str, str, str], int] = {}
@@ -228,10 +254,10 @@ def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
     for row, memory in enumerate(new, start=first):
         scope = memory.scope
         if not scope.session_id:
-            numbered.append(replace(memory, row=row))
+            numbered.append(with_rows(memory, row, memory.previous_row))
             continue
         session = (scope.owner, scope.project_id, scope.session_id)
-        numbered.append(replace(memory, row=row, previous_row=latest.get(session, memory.previous_row)))
+        numbered.append(with_rows(memory, row, latest.get(session, memory.previous_row)))
         latest[session] = row
     return numbered
 
