@@ -115,7 +115,7 @@ def _select_since() -> sa.Select[Any]:
 
 def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     chosen = sa.select(*_CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
-    return sa.select(gathered_rows(*chosen.subquery().c))
+    return sa.select(gathered_rows(*chosen.subquery("chosen").c))
 
 
 @cache
