@@ -83,13 +83,13 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
                 step = screen.stage(f"{size}: searches while others are at work")
                 report.add(*await measure_waits(server, corpus, is_quick=plan.is_quick))
                 step()
+        if is_largest and "start" in plan.parts:
+            report.add(*await measure_start(directory, size, plan))
         if latencies is not None:
             step = screen.stage(f"{size}: floor")
             engines = measure_floor(directory, corpus, latencies, plan.searches)
             report.add(*latency_rows(size, latencies, engines, _embedding(plan, corpus, directory)))
             step()
-        if is_largest and "start" in plan.parts:
-            report.add(*await measure_start(directory, size, plan))
 
 
 async def _fill(server: Server, corpus: Corpus, plan: Plan, report: Report, screen: _Screen) -> None:

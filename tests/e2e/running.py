@@ -42,6 +42,7 @@ class ServerProcess:
     environment: Mapping[str, str] = field(default_factory=lambda: FAST)
     address: str = "127.0.0.1:0"
     arguments: tuple[str, ...] = ()
+    module: tuple[str, ...] = ("memsvc",)
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> ServerProcess:
@@ -62,7 +63,7 @@ class ServerProcess:
         ready = self.data_dir.with_name(self.data_dir.name + ".ready")
         ready.unlink(missing_ok=True)
         command = [
-            sys.executable, "-m", "memsvc", "serve", "--address", self.address,
+            sys.executable, "-m", *self.module, "serve", "--address", self.address,
             "--data-dir", str(self.data_dir), "--ready-file", str(ready), *self.arguments,
         ]  # fmt: skip
         with self.log.open("ab") as log:
@@ -85,7 +86,8 @@ class ServerProcess:
     @contextlib.contextmanager
     def channel(self) -> Iterator[grpc.Channel]:
         """Open a channel of one's own to the server."""
-        with grpc.insecure_channel(self.bound, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+        with grpc.insecure_channel(self.bound, options=options) as channel:
             yield channel
 
     @contextlib.contextmanager
@@ -105,7 +107,11 @@ class ServerProcess:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(timeout=START_SECONDS)
+        try:
+            return self.process.wait(timeout=START_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
 
     def _await(self, condition: object) -> None:
         assert self.process is not None

@@ -82,9 +82,7 @@ def _write_and_kill(server: ServerProcess, writer: Writer, chance: random.Random
 
 def _found(stubs: Stubs, word: str) -> list[str]:
     reply = stubs.search.Search(
-        search_service_pb2.SearchRequest(
-            scope=SCOPE, query=word, mode=search_service_pb2.SEARCH_MODE_KEYWORD, limit=5
-        ),
+        search_service_pb2.SearchRequest(scope=SCOPE, query=word, mode=search_service_pb2.SEARCH_MODE_KEYWORD, limit=5),
         timeout=30,
     )
     return [hit.memory.id for hit in reply.hits if word in hit.memory.content.split()]

@@ -100,9 +100,7 @@ class Garden:
             )
             if number % 6 == 5:
                 archived = types.Memory(id=memory.id, status=types.MEMORY_STATUS_ARCHIVED)
-                self.stubs.memory.UpdateMemory(
-                    pb.UpdateMemoryRequest(scope=place, memory=archived), timeout=TIMEOUT
-                )
+                self.stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=place, memory=archived), timeout=TIMEOUT)
             if number % 13 == 4:
                 self.stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=place, id=memory.id), timeout=TIMEOUT)
             else:
@@ -334,13 +332,10 @@ NEAR, FAR = [1.0, 0.0] * 128, [0.3, 1.0] * 128
 
 
 def crowded(stubs: Stubs, scope: types.Scope, theirs: dict[str, Any], own: dict[str, Any]) -> types.Memory:
-    """Store memories that fit the query better than `FIT`, more than any retriever looks at; then that, and return it.
-    """
+    """Store memories that fit the query better than `FIT`, more than any retriever looks at; then that, and return it."""
     keywords = [types.Keyword(term=WORD, weight=1.0), types.Keyword(term="fruit", weight=1.0)]
     entries = [
-        pb.BatchMemory(
-            memory=types.Memory(content=f"{WORD} {WORD} {number}", keywords=keywords, **theirs), vector=NEAR
-        )
+        pb.BatchMemory(memory=types.Memory(content=f"{WORD} {WORD} {number}", keywords=keywords, **theirs), vector=NEAR)
         for number in range(CROWD)
     ]
     fit = types.Memory(content=FIT, keywords=[types.Keyword(term=WORD, weight=0.1)], **own)
@@ -385,9 +380,7 @@ CROWDED: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[types.Memory]
 
 
 @pytest.mark.parametrize("name", CROWDED)
-def test_what_a_filter_excludes_does_not_crowd_out_what_it_wants(
-    stubs: Stubs, scope: types.Scope, name: str
-) -> None:
+def test_what_a_filter_excludes_does_not_crowd_out_what_it_wants(stubs: Stubs, scope: types.Scope, name: str) -> None:
     """Filters are pushed down: 200 better matches that are excluded hide nothing, in any retriever."""
     theirs, own, filter_of = CROWDED[name]
     fit = crowded(stubs, scope, theirs, own)

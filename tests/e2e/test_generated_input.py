@@ -149,7 +149,7 @@ def fill(draw: Callable[..., Any], message: Any, field: Field, depth: int) -> No
     if field.name == "vector":
         message.vector.extend(draw(vectors()))
     elif field.is_repeated:
-        count = draw(st.sampled_from([0, 1, 1, 2, 3] if depth > 1 else [1, 1, 2, 3, 40]))
+        count = draw(st.sampled_from([0, 1, 1, 2, 3] if depth > 1 else [*[1, 1, 1, 2, 3] * 8, 40]))
         values = getattr(message, field.name)
         for _ in range(count):
             if field.message_type is None:

@@ -94,9 +94,7 @@ def test_bad_memories_are_told_by_their_index_and_stop_nothing(stubs: Stubs, sco
     memories[2].content = ""
     memories[5].importance = 6
     memories[8].content = "there"
-    responses = run(
-        stubs, header(scope, on_duplicate=types.ON_DUPLICATE_REJECT), *batches(memories, 4), batch(10, [])
-    )
+    responses = run(stubs, header(scope, on_duplicate=types.ON_DUPLICATE_REJECT), *batches(memories, 4), batch(10, []))
     failures = [failure for response in responses for failure in response.failures]
 
     assert [2, 5, 8] == [failure.index for failure in failures]

@@ -107,13 +107,12 @@ def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     """Return where strangers stand, and what is hidden from there."""
     everything = ("world", "project", "private", "gone")
     others = {
-        "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}​",
+        "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}\u200b",
         "upper case": user.upper(), "pattern": f"{user[:-1]}%", "one letter": f"{user[:-1]}_", "star": "*",
         "full width": "".join(chr(ord(letter) + 0xFEE0) for letter in user), "quote": f"{user}' or '1'='1",
     }  # fmt: skip
     found = {
-        name: (types.Scope(user_id=other, project_id="p", session_id="s"), everything)
-        for name, other in others.items()
+        name: (types.Scope(user_id=other, project_id="p", session_id="s"), everything) for name, other in others.items()
     }
     for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
         scope = types.Scope(user_id=user, project_id=project, session_id="s")
@@ -154,7 +153,7 @@ def case(made: Case) -> Case:
 
 
 @case
-def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Equal content is no duplicate, equal keys are no update, the owner's name opens nothing."""
     for name in stranger.hidden:
         theirs = stranger.owner.memories[name]
@@ -166,14 +165,14 @@ def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
 
 
 @case
-def BatchCreateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def BatchCreateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one; an item that names another user fails alone."""
     item = pb.BatchMemory(memory=types.Memory(content="a copy", scope=types.Scope(user_id=USER)))
     yield [pb.BatchCreateMemoriesRequest(scope=stranger.scope, memories=[item])], OK
 
 
 @case
-def ImportMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def ImportMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The owner's import is not resumed: for another user it begins anew, in another place it is refused."""
     header = pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=stranger.scope, request_id="import"))
     code = grpc.StatusCode.ALREADY_EXISTS if stranger.scope.user_id == USER else OK
@@ -181,7 +180,7 @@ def ImportMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
 
 
 @case
-def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Neither by id nor by key."""
     for name in stranger.hidden:
         theirs = stranger.owner.memories[name]
@@ -190,13 +189,13 @@ def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
 
 
 @case
-def BatchGetMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def BatchGetMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """All are missing."""
     yield [pb.BatchGetMemoriesRequest(scope=stranger.scope, ids=stranger.ids)], OK
 
 
 @case
-def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """By no filter, and not by the owner's token."""
     owner_where = types.FilterExpression(
         condition=types.FilterCondition(
@@ -219,7 +218,7 @@ def lifecycle_value(text: str) -> Any:
 
 
 @case
-def UpdateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def UpdateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Neither by id nor by key, nor at the right revision."""
     for name in stranger.hidden:
         theirs = stranger.owner.memories[name]
@@ -235,7 +234,7 @@ def UpdateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
 
 
 @case
-def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Neither softly nor for good."""
     for memory_id in stranger.ids:
         for hard in (False, True):
@@ -243,7 +242,7 @@ def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
 
 
 @case
-def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Not what is deleted, nor anything else."""
     for memory_id in stranger.ids:
         yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
@@ -261,7 +260,7 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
 
 
 @case
-def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """In no mode, by no filter, and not by the owner's token."""
     for request in searches(stranger):
         yield [request], OK
@@ -270,31 +269,31 @@ def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]
 
 
 @case
-def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one."""
     yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
 
 
 @case
-def GetStats(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def GetStats(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The counts are checked apart."""
     yield [lifecycle_pb.GetStatsRequest(scope=stranger.scope)], OK
 
 
 @case
-def Diagnose(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def Diagnose(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It speaks of the whole service, and of nobody."""
     yield [lifecycle_pb.DiagnoseRequest()], OK
 
 
 @case
-def Reindex(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def Reindex(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose. Begun only: a whole one has tests of its own."""
     yield [lifecycle_pb.ReindexRequest(mode=99)], INVALID  # type: ignore[arg-type] # no value of the enum
 
 
 @case
-def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:  # noqa: N802
+def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose."""
     yield [lifecycle_pb.GetPerformanceRequest()], OK
 

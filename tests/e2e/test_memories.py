@@ -170,9 +170,7 @@ def test_writing_an_existing_key_updates_that_memory(stubs: Stubs, scope: types.
     first = write(stubs, scope, types.Memory(key="city", content="Lisbon", title="Home", tags=["a"])).memory
     second = write(stubs, scope, types.Memory(key="city", content="Porto", tags=["b"]))
     same = write(stubs, scope, types.Memory(key="city", content="Porto"))
-    elsewhere = write(
-        stubs, scope, types.Memory(key="city", content="Faro", scope=types.Scope(project_id="travel"))
-    )
+    elsewhere = write(stubs, scope, types.Memory(key="city", content="Faro", scope=types.Scope(project_id="travel")))
 
     assert (UPDATED, first.id, 2) == (second.outcome, second.memory.id, second.memory.revision)
     assert ("Porto", "Home", ["b"]) == (second.memory.content, second.memory.title, list(second.memory.tags))
@@ -205,9 +203,7 @@ def test_equal_content_returns_the_memory_that_is_there(
     kind = write(
         stubs, scope, types.Memory(content="水在一百度沸腾。", kind=types.MEMORY_KIND_NOTE), on_duplicate=policy
     )
-    project = write(
-        stubs, types.Scope(user_id=scope.user_id, project_id="p"), "水在一百度沸腾。", on_duplicate=policy
-    )
+    project = write(stubs, types.Scope(user_id=scope.user_id, project_id="p"), "水在一百度沸腾。", on_duplicate=policy)
 
     assert (DUPLICATE, first.id, "", "") == (again.outcome, again.memory.id, again.memory.title, again.memory.key)
     assert [CREATED] * 2 == [kind.outcome, project.outcome]

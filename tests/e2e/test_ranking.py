@@ -142,9 +142,7 @@ def test_reciprocal_rank_has_a_constant_of_60_by_default(stubs: Stubs, stocked: 
         (search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30), {DENSE: 0.7, BM25: 0.3}, 1.0),
         (search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40), {DENSE: 0.6, TABLE: 0.4}, 0.7),
         (
-            search_pb.Fusion(
-                preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40, single_retriever_factor=0.9
-            ),
+            search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40, single_retriever_factor=0.9),
             {DENSE: 0.6, TABLE: 0.4},
             0.9,
         ),
@@ -277,9 +275,7 @@ def test_boosts_above_1_keep_the_order(stubs: Stubs, scope: types.Scope) -> None
     )  # fmt: skip
     fusion = search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))
     plain = hits(stubs, scope, "walrus", fusion=fusion)
-    lifted = hits(
-        stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(enabled=True, core_boost=2)
-    )
+    lifted = hits(stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(enabled=True, core_boost=2))
 
     assert [hit.memory.id for hit in plain] == [hit.memory.id for hit in lifted]
     assert len({hit.score for hit in plain}) == len({hit.score for hit in lifted})

@@ -67,7 +67,14 @@ def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types.Sc
     assert ["Tom is allergic to peanuts and carries an inhaler."] == found(stubs, scope, "peanut", mode=KEYWORD)
     assert ["李雷对花生过敏,随身带着药。"] == found(stubs, scope, "花生", mode=KEYWORD)
     assert [] == found(stubs, scope, "zeppelin", mode=KEYWORD)
-    for query in ('peanuts AND "(', "+peanuts -allergic", "content:peanuts^9", "peanuts*? ~", "NOT peanuts", "[a peanut"):
+    for query in (
+        'peanuts AND "(',
+        "+peanuts -allergic",
+        "content:peanuts^9",
+        "peanuts*? ~",
+        "NOT peanuts",
+        "[a peanut",
+    ):
         assert "Tom is allergic to peanuts and carries an inhaler." in found(stubs, scope, query, mode=KEYWORD)
 
 
@@ -115,9 +122,7 @@ def test_the_words_of_the_query_are_marked_in_the_snippet(stubs: Stubs, scope: t
 
 
 @pytest.mark.parametrize("width", [0, 40, 41, 2_000])
-def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(
-    stubs: Stubs, scope: types.Scope, width: int
-) -> None:
+def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(stubs: Stubs, scope: types.Scope, width: int) -> None:
     """Cut between words, with the match in it."""
     content = "plain " * 60 + "the walrus surfaced near the harbour " + "plain " * 60
     create(stubs, scope, content)
@@ -230,9 +235,7 @@ def test_searches_of_a_batch_succeed_or_fail_alone(stubs: Stubs, scope: types.Sc
     found_ = [[hit.memory.content for hit in one.response.hits] for one in results]
     assert [["walrus here"], [], ["walrus there"], [], ["walrus here"]] == found_
     assert [0, 3, 0, 3, 0] == [one.status.code for one in results]
-    assert ["limit", "page_token"] == [
-        violation.field for one in results for violation in one.status.field_violations
-    ]
+    assert ["limit", "page_token"] == [violation.field for one in results for violation in one.status.field_violations]
     assert {"response", "status"} == {one.WhichOneof("result") for one in results}
 
 
@@ -262,9 +265,7 @@ def test_a_consistency_token_makes_a_search_see_every_write_before(stubs: Stubs,
     updated = stubs.memory.UpdateMemory(
         pb.UpdateMemoryRequest(scope=scope, memory=named, wait_for=stored), timeout=TIMEOUT
     )
-    assert ["cormorant"] == found(
-        stubs, scope, "cormorant", mode=KEYWORD, consistency_token=updated.consistency_token
-    )
+    assert ["cormorant"] == found(stubs, scope, "cormorant", mode=KEYWORD, consistency_token=updated.consistency_token)
     deleted = stubs.memory.DeleteMemory(
         pb.DeleteMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
     )
@@ -272,9 +273,7 @@ def test_a_consistency_token_makes_a_search_see_every_write_before(stubs: Stubs,
     restored = stubs.memory.RestoreMemory(
         pb.RestoreMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
     )
-    assert ["cormorant"] == found(
-        stubs, scope, "cormorant", mode=KEYWORD, consistency_token=restored.consistency_token
-    )
+    assert ["cormorant"] == found(stubs, scope, "cormorant", mode=KEYWORD, consistency_token=restored.consistency_token)
 
 
 def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types.Scope) -> None:
@@ -292,9 +291,7 @@ def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types.Scope) -
     while not all(one.access_count for one in list_all(stubs, scope) if one.id in touched):
         assert time.monotonic() < deadline
     listed = {one.id: one for one in list_all(stubs, scope)}
-    assert [1, 1, 1, 0] == [
-        listed[one.id].access_count for one in (by_get, by_search, by_duplicate, untouched)
-    ]
+    assert [1, 1, 1, 0] == [listed[one.id].access_count for one in (by_get, by_search, by_duplicate, untouched)]
     assert [True, True, True, False] == [
         listed[one.id].HasField("access_time") for one in (by_get, by_search, by_duplicate, untouched)
     ]

@@ -426,7 +426,9 @@ def test_bytes_that_are_no_request_are_refused(server: ServerProcess, method: st
 
 def test_everything_said_to_be_a_limit_is_allowed(stubs: Stubs, user: str) -> None:
     """A memory with every field at its limit, an expression as deep and wide as allowed."""
-    scope = Scope(user_id=user + "u" * (128 - len(user)), project_id="p" * 128, agent_id="a" * 128, session_id="s" * 128)
+    scope = Scope(
+        user_id=user + "u" * (128 - len(user)), project_id="p" * 128, agent_id="a" * 128, session_id="s" * 128
+    )
     create(
         stubs, scope, "x", key="k" * 256, category="c" * 64, speaker="s" * 128, title="t" * 512, summary="s" * 16_384,
         tags=[f"{number:064}" for number in range(32)], source="s" * 256, importance=5, confidence=1.0,
@@ -437,9 +439,7 @@ def test_everything_said_to_be_a_limit_is_allowed(stubs: Stubs, user: str) -> No
     )  # fmt: skip
     group = types.FilterGroup(expressions=[condition(6, 2, text(f"{number}")) for number in range(256)])
     for chosen in (where(nested(8)), where(types.FilterExpression(all_of=group)), Filter(ids=[ID] * 256)):
-        stubs.memory.ListMemories(
-            pb.ListMemoriesRequest(scope=scope, filter=chosen, page_size=1_000), timeout=TIMEOUT
-        )
+        stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, filter=chosen, page_size=1_000), timeout=TIMEOUT)
         stubs.search.Search(
             search_pb.SearchRequest(
                 scope=scope, query="x " * 4_096, keywords=["k" * 64] * 32, limit=100, filter=chosen

@@ -1,5 +1,4 @@
 """A service on a real wire that answers by script, for what a real one does only on bad days."""
-# ruff: noqa: N802 - the names of the API
 
 from __future__ import annotations
 

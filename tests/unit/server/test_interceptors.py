@@ -1,6 +1,5 @@
 """What happens around every call, without a network."""
 
-# ruff: noqa: ARG001, ARG002 - handlers take a request and a context, needed or not
 from __future__ import annotations
 
 import asyncio

@@ -1,0 +1,37 @@
+"""The child processes of a server under test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.e2e.calls import TIMEOUT
+from tests.e2e.running import ServerProcess
+
+EDGE = "backends.qdrant.edge_process"
+
+
+def edge_pids(server: ServerProcess) -> list[int]:
+    """Return the ids of the processes that hold the vectors: the live one, and builders while there are some."""
+    assert server.process is not None
+    found = []
+    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+        for child in task.joinpath("children").read_text(encoding="ascii").split():
+            try:
+                command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            except FileNotFoundError:
+                continue
+            if EDGE.encode() in command:
+                found.append(int(child))
+    return found
+
+
+def kill_edge(server: ServerProcess) -> None:
+    """Kill every process that holds vectors, as a crash of the native engine would."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (pids := edge_pids(server)):
+        assert time.monotonic() < deadline
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,173 @@
+"""When a part fails: the rest answers and says what is missing, all failing is an error, and it can be mended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import HYBRID, KEYWORD, MODES, SEMANTIC, TIMEOUT, create, create_all, found, refused, search, write
+from tests.e2e.processes import edge_pids, kill_edge
+from tests.e2e.running import ServerProcess, Stubs
+
+SCOPE = types.Scope(user_id="u")
+ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
+VECTORS = lifecycle_pb.INDEX_KIND_VECTORS
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server of its own, to be broken, with a few memories."""
+    with ServerProcess(tmp_path / "data") as running:
+        with running.stubs() as stubs:
+            create_all(stubs, SCOPE, [f"The {animal} eats." for animal in ANIMALS])
+        yield running
+
+
+def test_searches_and_writes_go_on_while_the_vector_process_is_killed(server: ServerProcess) -> None:
+    """Three times in the middle of a load: every call succeeds whole, nothing is lost, both indexes equal the store."""
+    done = threading.Event()
+
+    def searching(stubs: Stubs, mode: search_pb.SearchMode) -> int:
+        count = 0
+        while not done.is_set():
+            reply = search(stubs, SCOPE, "Which walrus eats?", mode=mode)
+            assert not reply.degraded
+            assert "The walrus eats." in {hit.memory.content for hit in reply.hits}
+            count += 1
+        return count
+
+    def writing(stubs: Stubs) -> list[str]:
+        contents = []
+        while not done.is_set():
+            content = f"Note {len(contents)} about zebras."
+            create(stubs, SCOPE, content)
+            assert content in found(stubs, SCOPE, content, mode=SEMANTIC, limit=3)
+            contents.append(content)
+        return contents
+
+    with server.stubs() as stubs, ThreadPoolExecutor() as pool:
+        searches = [pool.submit(searching, stubs, mode) for mode in (HYBRID, SEMANTIC) for _ in range(2)]
+        writes = pool.submit(writing, stubs)
+        try:
+            for _ in range(3):
+                before = edge_pids(server)
+                kill_edge(server)
+                deadline = time.monotonic() + TIMEOUT
+                while not set(edge_pids(server)) - set(before):
+                    assert time.monotonic() < deadline
+                    assert not any(one.done() for one in (*searches, writes))
+        finally:
+            done.set()
+        assert all(one.result(TIMEOUT) for one in searches)
+        stored = len(writes.result(TIMEOUT)) + len(ANIMALS)
+        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+
+    assert diagnosis.healthy
+    assert [(stored, stored, 0, 0, 0)] * 2 == [
+        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+    ]
+
+
+def lose_vectors(server: ServerProcess) -> None:
+    """Make the vector index impossible to open: its directory is gone, and so is the process that had it open."""
+    for generation in server.data_dir.joinpath("vectors").glob("gen-*"):
+        generation.rename(server.data_dir.with_name(f"lost-{generation.name}"))
+    kill_edge(server)
+
+
+def test_without_vectors_words_still_find(server: ServerProcess) -> None:
+    """HYBRID gives the other retrievers' hits with a notice, KEYWORD is whole, SEMANTIC alone is UNAVAILABLE."""
+    with server.stubs() as stubs:
+        lose_vectors(server)
+        hybrid = search(stubs, SCOPE, "walrus", explain=True)
+        keyword = search(stubs, SCOPE, "walrus", mode=KEYWORD)
+        semantic = refused(stubs.search.Search, search_pb.SearchRequest(scope=SCOPE, query="walrus", mode=SEMANTIC))
+        batch = stubs.search.BatchSearch(
+            search_pb.BatchSearchRequest(
+                searches=[search_pb.SearchRequest(scope=SCOPE, query="walrus", mode=mode) for mode in MODES]
+            ),
+            timeout=TIMEOUT,
+        ).results
+
+    assert ["The walrus eats."] == [hit.memory.content for hit in hybrid.hits]
+    (lost,) = hybrid.degraded
+    assert (search_pb.RETRIEVER_DENSE, "UNAVAILABLE") == (lost.retriever, lost.reason)
+    assert "qdrant-edge" in lost.message
+    assert {search_pb.RETRIEVER_BM25} == {one.retriever for one in hybrid.hits[0].explanation.retrievers}
+    assert [] == list(keyword.degraded)
+    assert ["The walrus eats."] == [hit.memory.content for hit in keyword.hits]
+    assert (grpc.StatusCode.UNAVAILABLE, "BACKEND_UNAVAILABLE") == (semantic.code, semantic.reason)
+    assert semantic.retry_seconds
+    assert semantic.metadata == {"backend": "qdrant-edge"}
+    assert [0, 14, 0] == [result.status.code for result in batch]
+    assert len(batch[0].response.degraded) == 1
+
+
+def test_diagnose_names_what_is_broken(server: ServerProcess) -> None:
+    """The backend is unhealthy with a message, the service is not healthy, the rest is well and still counted."""
+    with server.stubs() as stubs:
+        assert stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
+        lose_vectors(server)
+        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        memory = write(stubs, SCOPE, "Stored all the same.", wait_for=types.WAIT_FOR_STORED).memory
+        listed = stubs.memory.GetMemory(pb.GetMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
+
+    assert not diagnosis.healthy
+    health = {backend.port: backend for backend in diagnosis.backends}
+    assert ["vectors"] == [port for port, backend in health.items() if not backend.healthy]
+    assert health["vectors"].message
+    assert not health["vectors"].HasField("ping")
+    assert {"metadata", "lexical", "embedder"} <= health.keys()
+    assert "BACKEND_DOWN" in {warning.code for warning in diagnosis.warnings}
+    assert [lifecycle_pb.INDEX_KIND_LEXICAL] == [one.index for one in diagnosis.indexes]
+    assert memory == listed.memory
+
+
+def test_a_write_that_waits_for_a_lost_index_is_stored_all_the_same(server: ServerProcess) -> None:
+    """It fails with DEADLINE_EXCEEDED; repeated with its request_id when the index is back, it has happened once."""
+    request = pb.CreateMemoryRequest(scope=SCOPE, memory=types.Memory(content="Kept."), request_id="r")
+    with server.stubs() as stubs:
+        lose_vectors(server)
+        refusal = refused(stubs.memory.CreateMemory, request, timeout=1)
+        assert grpc.StatusCode.DEADLINE_EXCEEDED == refusal.code
+        reindex(stubs)
+        reply = stubs.memory.CreateMemory(request, timeout=TIMEOUT)
+
+        assert types.WRITE_OUTCOME_CREATED == reply.outcome
+        assert ["Kept."] == found(stubs, SCOPE, "kept", mode=KEYWORD)
+
+
+def reindex(stubs: Stubs) -> None:
+    """Rebuild the vectors."""
+    request = lifecycle_pb.ReindexRequest(indexes=[VECTORS])
+    *_, last = stubs.lifecycle.Reindex(request, timeout=TIMEOUT)
+    assert lifecycle_pb.REINDEX_PHASE_DONE == last.phase
+
+
+def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
+    """While the server runs; also what was written in between is found by meaning then."""
+    with server.stubs() as stubs:
+        lose_vectors(server)
+        assert search(stubs, SCOPE, "walrus").degraded
+        write(stubs, SCOPE, "The pelican eats.", wait_for=types.WAIT_FOR_STORED)
+        reindex(stubs)
+        create(stubs, SCOPE, "The ostrich eats.")
+
+        reply = search(stubs, SCOPE, "Who eats?", mode=SEMANTIC)
+        assert {f"The {animal} eats." for animal in (*ANIMALS, "pelican", "ostrich")} == {
+            hit.memory.content for hit in reply.hits
+        }
+        assert not search(stubs, SCOPE, "walrus").degraded
+        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        assert diagnosis.healthy
+        assert [(7, 0, 0, 0)] * 2 == [(one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]

@@ -1,0 +1,85 @@
+"""The event loop is never blocked, whatever is asked of the server."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import MODES, TIMEOUT, create, create_all, get, list_all, search
+from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.test_import import batches, header
+from tests.e2e.test_memories import whole_memory
+
+LONGEST_SECONDS = 0.05
+SCOPE = types.Scope(user_id="u", session_id="s")
+LONG = "# Heading\n\n" + "A sentence of 中文 and English about the walrus. " * 4_000
+
+
+def write_singly(stubs: Stubs) -> None:
+    """Write, read, change and delete, with long contents between short ones."""
+    for number in range(30):
+        content = LONG + str(number) if number % 15 == 0 else f"walrus {number}"
+        memory = create(stubs, SCOPE, content)
+        get(stubs, SCOPE, memory.id)
+        change = types.Memory(id=memory.id, title=f"title {number}")
+        stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=SCOPE, memory=change), timeout=TIMEOUT)
+        if number % 3 == 0:
+            stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
+
+
+def write_many(stubs: Stubs) -> None:
+    """Write in full batches of memories with many fields."""
+    memories = []
+    for number in range(1_000):
+        memory = whole_memory()
+        memory.key = f"key {number}"
+        memory.content = f"walrus {number}"
+        memories.append(memory)
+    create_all(stubs, types.Scope(user_id="u"), memories)
+
+
+def import_all(stubs: Stubs) -> None:
+    """Import in full batches, bad ones between."""
+    memories = [types.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(5_000)]
+    *_, last = stubs.memory.ImportMemories(iter([header(SCOPE), *batches(memories, 1_000)]), timeout=TIMEOUT)
+    assert last.done
+
+
+def search_all(stubs: Stubs) -> None:
+    """Search in all modes, singly and in batches, with everything shown."""
+    for number in range(20):
+        for mode in MODES:
+            search(stubs, SCOPE, f"walrus {number}", mode=mode, limit=100, explain=True)
+    one = search_pb.SearchRequest(scope=SCOPE, query="walrus", limit=50)
+    stubs.search.BatchSearch(search_pb.BatchSearchRequest(searches=[one] * 32), timeout=TIMEOUT)
+
+
+def look_after(stubs: Stubs) -> None:
+    """List in full pages, count, diagnose, rebuild."""
+    for _ in range(3):
+        list_all(stubs, SCOPE, page_size=1_000)
+        stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPE), timeout=TIMEOUT)
+        stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        stubs.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    list(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(mode=lifecycle_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
+
+
+def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
+    """Under a load of everything at once, from the start to the end, no callback blocks or computes over 50 ms."""
+    report = tmp_path / "report.json"
+    module = ("tests.e2e.watched_server", str(report))
+    with ServerProcess(tmp_path / "data", module=module) as server, server.stubs() as stubs:
+        with ThreadPoolExecutor() as pool:
+            loads = (write_singly, write_many, import_all, search_all, look_after)
+            for done in [pool.submit(load, stubs) for load in loads]:
+                done.result()
+        assert server.stop() == 0
+    seen = json.loads(report.read_text(encoding="utf-8"))
+
+    assert seen["callbacks"] > 1_000
+    assert [] == [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST_SECONDS]

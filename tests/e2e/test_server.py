@@ -1,0 +1,275 @@
+"""The running server: health, reflection, limits, deadlines, overload, and a stop that breaks nothing off."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from memsvc.server.convert.tokens import consistency_token
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import KEYWORD, TIMEOUT, Refusal, create, create_all, found, get, list_all, refused
+from tests.e2e.methods import METHODS
+from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.e2e.test_import import batch, header
+
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICES = sorted({method.descriptor.containing_service.full_name for method in METHODS.values()})
+NEVER = consistency_token(10**12)
+"""A position that no index ever reaches."""
+
+
+def health(stubs: Stubs, name: str) -> int:
+    """Return what the health service says of a name."""
+    return stubs.health.Check(health_pb2.HealthCheckRequest(service=name), timeout=TIMEOUT).status
+
+
+def test_health_is_told_for_every_service(stubs: Stubs) -> None:
+    """And for the whole, for probes of liveness and readiness; a name it does not know is NOT_FOUND."""
+    assert len(SERVICES) >= 3
+    for name in ("", "liveness", "readiness", *SERVICES):
+        assert SERVING == health(stubs, name), name
+    with pytest.raises(grpc.RpcError) as caught:
+        health(stubs, "memsvc.v1.NoService")
+    assert grpc.StatusCode.NOT_FOUND == caught.value.code()
+    watch = stubs.health.Watch(health_pb2.HealthCheckRequest(service=SERVICES[0]), timeout=TIMEOUT)
+    assert SERVING == next(watch).status
+    watch.cancel()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_lists_and_describes(server: ServerProcess, version: str) -> None:
+    """Under its old name and its new one, for tools of any age."""
+    requests = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        *(reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in SERVICES),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="memsvc.v1.NoService"),
+    ]
+    with server.channel() as channel:
+        call = channel.stream_stream(
+            f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        listed, *described, unknown = call(iter(requests), timeout=TIMEOUT)
+
+    assert {*SERVICES, "grpc.health.v1.Health"} <= {one.name for one in listed.list_services_response.service}
+    assert all(one.file_descriptor_response.file_descriptor_proto for one in described)
+    assert unknown.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+
+
+def tool(name: str, *arguments: str) -> str:
+    """Run a real tool that is installed beside the interpreter, and return what it printed."""
+    command = [str(Path(sys.executable).with_name(name)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_grpcurl_needs_no_files(server: ServerProcess, user: str) -> None:
+    """It lists, describes and calls by reflection alone."""
+    listed = tool("grpcurl", "-plaintext", server.bound, "list").split()
+    described = tool("grpcurl", "-plaintext", server.bound, "describe", "memsvc.v1.SearchRequest")
+    content = json.dumps({"scope": {"user_id": user}, "memory": {"content": "Told by grpcurl."}})
+    answer = tool("grpcurl", "-plaintext", "-d", content, server.bound, "memsvc.v1.MemoryService/CreateMemory")
+
+    assert set(SERVICES) <= set(listed)
+    assert "string consistency_token" in described
+    assert ("WRITE_OUTCOME_CREATED", "Told by grpcurl.") == (
+        (reply := json.loads(answer))["outcome"], reply["memory"]["content"],
+    )  # fmt: skip
+
+
+def test_buf_curl_calls_by_the_new_reflection(server: ServerProcess, user: str) -> None:
+    """Also with the reflection of newer tools."""
+    request = json.dumps({"scope": {"user_id": user}})
+    url = f"http://{server.bound}/memsvc.v1.LifecycleService/GetStats"
+    answer = tool(
+        "buf", "curl", "--protocol", "grpc", "--http2-prior-knowledge", "--reflect-protocol", "grpc-v1",
+        "--emit-defaults", "-d", request, url,
+    )  # fmt: skip
+
+    assert "0" == json.loads(answer)["totalCount"]
+
+
+def test_a_call_gets_its_request_id_back(stubs: Stubs, scope: types.Scope) -> None:
+    """The client's own, or one made for it; also when the call fails."""
+    request = pb.ListMemoriesRequest(scope=scope)
+    for metadata, expected in (((("x-request-id", "mine-1"),), "mine-1"), ((), None)):
+        _, call = stubs.memory.ListMemories.with_call(request, metadata=metadata, timeout=TIMEOUT)
+        given = dict(call.trailing_metadata())["x-request-id"]
+        assert given == expected or (expected is None and uuid.UUID(given))
+    with pytest.raises(grpc.RpcError) as caught:
+        stubs.memory.ListMemories(pb.ListMemoriesRequest(), metadata=(("x-request-id", "mine-2"),), timeout=TIMEOUT)
+    trailers: Any = caught.value
+    assert "mine-2" == dict(trailers.trailing_metadata())["x-request-id"]
+
+
+def test_an_unknown_method_is_unimplemented(server: ServerProcess) -> None:
+    """A newer client learns it at once."""
+    with server.channel() as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/memsvc.v1.MemoryService/RememberEverything")(b"", timeout=TIMEOUT)
+
+    assert grpc.StatusCode.UNIMPLEMENTED == caught.value.code()
+
+
+def test_a_message_over_the_limit_is_refused(tmp_path: Path) -> None:
+    """RESOURCE_EXHAUSTED, in a stream too; what lies below is taken, and the server goes on."""
+    scope = types.Scope(user_id="u")
+    environment = {**FAST, "MEMSVC_SERVER__MAX_MESSAGE_BYTES": "100000"}
+    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+        large = pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x" * 100_000))
+        with pytest.raises(grpc.RpcError) as unary:
+            stubs.memory.CreateMemory(large, timeout=TIMEOUT)
+        with pytest.raises(grpc.RpcError) as streamed:
+            list(stubs.memory.ImportMemories(iter([header(scope), batch(0, ["x" * 100_000])]), timeout=TIMEOUT))
+        create(stubs, scope, "x" * 90_000)
+
+        codes = [caught.value.code() for caught in (unary, streamed)]
+        assert [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2 == codes
+        assert [90_000] == [len(memory.content) for memory in list_all(stubs, scope)]
+
+
+def test_a_deadline_is_kept(stubs: Stubs, scope: types.Scope) -> None:
+    """A search that waits for what never comes ends when its client's time is over; others of the channel go on."""
+    request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
+    refusal = refused(stubs.search.Search, request, timeout=0.3)
+
+    assert grpc.StatusCode.DEADLINE_EXCEEDED == refusal.code
+    assert [] == found(stubs, scope, "x")
+
+
+def test_a_call_without_a_deadline_gets_the_servers(tmp_path: Path) -> None:
+    """It ends with the reason and what it waited for."""
+    environment = {**FAST, "MEMSVC_SERVER__DEFAULT_DEADLINE_SECONDS": "0.3"}
+    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+        request = search_pb.SearchRequest(scope=types.Scope(user_id="u"), query="x", consistency_token=NEVER)
+        with pytest.raises(grpc.RpcError) as caught:
+            stubs.search.Search(request)
+    refusal = Refusal.from_error(caught.value)
+
+    assert (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") == (refusal.code, refusal.reason)
+    assert refusal.metadata["waiting_for"]
+
+
+def test_too_many_calls_are_refused_and_told_when_to_come_back(tmp_path: Path) -> None:
+    """With tiny queues most of a crowd gets RESOURCE_EXHAUSTED with a delay, the rest an answer, nobody hangs."""
+    scope = types.Scope(user_id="u")
+    tiny = ("SEARCH_THREADS", "WRITE_THREADS", "META_THREADS", "QUEUE_FACTOR")
+    environment = {**FAST, **{f"MEMSVC_SERVER__{name}": "1" for name in tiny}}
+    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+        create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
+        for call, request in (
+            (stubs.search.Search, search_pb.SearchRequest(scope=scope, query="walrus", limit=100)),
+            (stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope, page_size=1_000)),
+            (
+                stubs.memory.CreateMemory,
+                pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x", speaker="y"), wait_for=1),
+            ),
+        ):
+            outcomes = _crowd(call, request)
+            assert {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED} == outcomes.keys()
+            assert outcomes[grpc.StatusCode.OK] >= 2
+            call(request, timeout=TIMEOUT)
+        batch_of = [search_pb.SearchRequest(scope=scope, query="walrus")] * 32
+        results = stubs.search.BatchSearch(search_pb.BatchSearchRequest(searches=batch_of), timeout=TIMEOUT).results
+        assert [0] * 32 == [result.status.code for result in results]
+
+
+def _crowd(call: Any, request: Any) -> Counter[grpc.StatusCode]:
+    """Make 300 calls at once and count how they ended."""
+    futures = [call.future(request, timeout=TIMEOUT) for _ in range(300)]
+    outcomes: Counter[grpc.StatusCode] = Counter()
+    for future in futures:
+        error = future.exception()
+        outcomes[future.code()] += 1
+        if error is not None:
+            refusal = Refusal.from_error(error)
+            assert refusal.reason == "LIMIT_EXCEEDED", refusal
+            assert refusal.retry_seconds
+            assert refusal.metadata["limit"]
+    return outcomes
+
+
+def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
+    """After SIGTERM health says NOT_SERVING, an import under way is taken to its end, the exit code is 0."""
+    scope = types.Scope(user_id="u")
+    told = threading.Event()
+    with ServerProcess(tmp_path / "data") as server, server.stubs() as stubs, ThreadPoolExecutor(1) as pool:
+
+        def sending() -> Iterator[pb.ImportMemoriesRequest]:
+            yield header(scope, wait_for=types.WAIT_FOR_INDEXED)
+            yield batch(0, ["before the stop"])
+            assert told.wait(TIMEOUT)
+            yield batch(1, ["after the stop"])
+
+        call = stubs.memory.ImportMemories(sending(), timeout=TIMEOUT)
+        next(response for response in call if response.created == 1)
+        watch = stubs.health.Watch(health_pb2.HealthCheckRequest(service=SERVICES[0]), timeout=TIMEOUT)
+        assert SERVING == next(watch).status
+        stopped = pool.submit(server.stop)
+        assert NOT_SERVING == next(watch).status
+        told.set()
+        *_, last = call
+
+        assert (True, 2) == (last.done, last.created)
+        watch.cancel()
+        assert stopped.result(TIMEOUT) == 0
+        server.start()
+        with server.stubs() as again:
+            contents = {memory.content for memory in list_all(again, scope)}
+            assert {"before the stop", "after the stop"} == contents
+            assert ["after the stop"] == found(again, scope, "after", mode=KEYWORD)
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """A call that does not end is ended when the grace is over; a later call finds nobody."""
+    environment = {**FAST, "MEMSVC_SERVER__GRACE_SECONDS": "0.2"}
+    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+        waiting = stubs.search.Search.future(
+            search_pb.SearchRequest(scope=types.Scope(user_id="u"), query="x", consistency_token=NEVER),
+            timeout=TIMEOUT,
+        )
+        create(stubs, types.Scope(user_id="u"), "x")
+        assert server.stop() == 0
+        assert waiting.exception().code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+        with pytest.raises(grpc.RpcError) as caught:
+            get(stubs, types.Scope(user_id="u"), str(uuid.uuid4()))
+        assert grpc.StatusCode.UNAVAILABLE == caught.value.code()
+
+
+def test_a_clean_stop_loses_no_access_count(tmp_path: Path) -> None:
+    """What was read just before the stop is counted after the start, and the indexes need no repair."""
+    scope = types.Scope(user_id="u")
+    environment = {**FAST, "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "3600"}
+    with ServerProcess(tmp_path / "data", environment=environment) as server:
+        with server.stubs() as stubs:
+            by_get, by_search = create_all(stubs, scope, ["apple", "banana"])
+            get(stubs, scope, by_get.id)
+            found(stubs, scope, "banana", mode=KEYWORD)
+            assert [0, 0] == [memory.access_count for memory in list_all(stubs, scope)]
+        assert server.stop() == 0
+        server.start()
+        with server.stubs() as stubs:
+            assert [1, 1] == [memory.access_count for memory in list_all(stubs, scope)]
+            diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    assert diagnosis.healthy
+    assert [(2, 2, 0, 0, 0)] * 2 == [
+        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+    ]
+    assert by_search.revision == 1

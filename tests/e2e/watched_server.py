@@ -1,0 +1,73 @@
+"""A server whose event loop is watched: `python -m tests.e2e.watched_server REPORT serve …`.
+
+Two things must not happen in the loop's thread: a call that blocks (blockbuster raises where one is made), and a
+callback that computes for long. The latter is measured in the thread's own processor time, which does not grow while
+others have the processor or the interpreter: so a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from blockbuster import BlockBuster
+
+from memsvc.cli.app import main
+
+WATCHED = ["memsvc", "backends"]
+CONTENDED = ("threading.Lock.acquire", "threading.Lock.acquire_lock")
+"""Locks held for microseconds are met now and then; that is no blocking to speak of."""
+LOGS = ("io.TextIOWrapper.write", "io.BufferedWriter.write")
+"""Log lines go to stderr from wherever they are made."""
+
+
+class Watch:
+    """The longest callbacks of an event loop, by processor time."""
+
+    def __init__(self) -> None:
+        self.longest: list[tuple[float, str]] = []
+        self.callbacks = 0
+
+    def install(self) -> None:
+        """Measure every callback that any loop runs from now on."""
+        original: Any = asyncio.Handle._run
+
+        def measured(handle: Any) -> Any:
+            started = time.thread_time()
+            try:
+                return original(handle)
+            finally:
+                self.callbacks += 1
+                taken = time.thread_time() - started
+                if taken > 0.01:
+                    self.longest = sorted([*self.longest, (taken, repr(handle)[:300])], reverse=True)[:10]
+
+        asyncio.Handle._run = measured  # type: ignore[method-assign] # there is no other way to see every callback
+
+
+def run(report: Path, arguments: list[str]) -> None:
+    """Serve until told to stop, then write down what was seen."""
+    watch = Watch()
+    watch.install()
+    buster = BlockBuster(scanned_modules=WATCHED)
+    buster.activate()
+    for name in (*CONTENDED, *LOGS):
+        if name in buster.functions:
+            buster.functions[name].deactivate()
+    for function in buster.functions.values():
+        # Before the first call is answered.
+        function.can_block_in("memsvc/cli/process.py", "_write_whole")
+    sys.argv = ["memsvc", *arguments]
+    try:
+        main()
+    finally:
+        buster.deactivate()
+        report.write_text(json.dumps({"callbacks": watch.callbacks, "longest": watch.longest}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2:])
