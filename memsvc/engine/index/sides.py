@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Document, LexicalManifest, VectorManifest
 from memsvc.domain.report import IndexKind
 from memsvc.engine.index.centring import Means, means_of
@@ -25,6 +26,8 @@ MEAN_MINIMUM = 200
 """Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
 MEAN_SAMPLES = 5_000
 """More passages than this change a mean no further."""
+MEAN_GROWTH = 2
+"""So many times the passages that a mean was taken from, and it is taken anew: the first few hundred may be one talk."""
 LOOSE_MINIMUM = 5_000
 LOOSE_SHARE = 0.2
 """More entries than both written since a generation was sealed, and a new one is worth its while."""
@@ -209,7 +212,7 @@ class VectorSide:
             views=self._views,
             means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
             mean_samples=samples,
-            hnsw=self._index.graph_pays(),
+            hnsw=self._wants_graph(),
         )
         return Drafting(
             manifest.generation,
@@ -227,10 +230,17 @@ class VectorSide:
         manifest = self._index.manifest
         if manifest is None:
             return True
-        steps = (MEAN_MINIMUM, MEAN_SAMPLES)
-        outgrown = any(manifest.mean_samples < step <= total for step in steps)
+        enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
+        outgrown = manifest.mean_samples < enough <= total
         crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
         return outgrown or crowded or (not manifest.hnsw and self._index.graph_pays())
+
+    def _wants_graph(self) -> bool:
+        try:
+            return self._index.graph_pays()
+        except BackendUnavailableError:
+            # The live generation is lost, which may be why a new one is made; whether a graph pays is asked again.
+            return False
 
     def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
         if total < MEAN_MINIMUM:
