@@ -159,11 +159,12 @@ class QdrantEdgeIndex:
         return disk_bytes(self._directory)
 
     def ping(self) -> None:
-        """Return when the child answers, or raise BackendUnavailableError."""
-        self._require_open()
+        """Return when the child answers and has the live generation open, or raise BackendUnavailableError."""
+        live = self.manifest
+        message = ("ping",) if live is None else ("count", generation_name(live.generation), None)
         with translate():
             try:
-                self._supervisor.call(("ping",), deadline=Deadline.after(self._settings.ping_seconds))
+                self._supervisor.call(message, deadline=Deadline.after(self._settings.ping_seconds))
             except DeadlineExceededError as error:
                 raise ChildDiedError from error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.qdrant.child import NO_HURRY, Child
-from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError
+from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, ShardClosedError
 from backends.qdrant.frames import Message
 from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.clock import Deadline
@@ -58,6 +58,9 @@ class Supervisor:
                 return child.call(message, blob, deadline=deadline)
             except ChildDiedError:
                 if attempt == _ATTEMPTS - 1:
+                    raise
+            except ShardClosedError:
+                if child is None or attempt == _ATTEMPTS - 1 or not self._reopened(child, message[1]):
                     raise
         raise AssertionError
 
@@ -116,15 +119,42 @@ class Supervisor:
         child = Child(connections=self._settings.connections)
         try:
             child.call(("ping",))
-            for name, (path, dimension) in self._shards.items():
-                child.call(("open", name, str(path), dimension))
-        except (ChildDiedError, EdgeFaultError):
+            are_open = [_is_open(child, name, *shard) for name, shard in self._shards.items()]
+        except ChildDiedError:
             child.kill()
-            self._failures += 1
-            if self._failures > 1:
-                pause = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
-                self._not_before = time.monotonic() + pause
+            self._note_failure()
             raise
-        self._failures = 0
+        if all(are_open):
+            self._failures = 0
+        else:
+            self._note_failure()
         _log.info("edge process started, pid %s", child.pid)
         return child
+
+    def _reopened(self, child: Child, name: str) -> bool:
+        """Return whether a shard that should be open is so now: it may have failed to open with the child."""
+        with self._lock:
+            shard = self._shards.get(name)
+            if shard is None or time.monotonic() < self._not_before:
+                return False
+            if _is_open(child, name, *shard):
+                self._failures = 0
+                return True
+            self._note_failure()
+            return False
+
+    def _note_failure(self) -> None:
+        self._failures += 1
+        if self._failures > 1:
+            pause = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
+            self._not_before = time.monotonic() + pause
+
+
+def _is_open(child: Child, name: str, path: Path, dimension: int) -> bool:
+    """Open a shard unless it is. One that is damaged must not keep others, such as its successor, from being opened."""
+    try:
+        child.call(("open", name, str(path), dimension))
+    except EdgeFaultError as error:
+        _log.warning("shard %s cannot be opened: %s", name, error)
+        return False
+    return True

@@ -17,6 +17,7 @@ from dataclasses import replace
 from memsvc.domain import limits
 from memsvc.domain.drafts import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.importing import ImportRun
 from memsvc.server import calls
 from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
@@ -111,7 +112,10 @@ class ImportStream:
         first = batch.first_index
         # Memories that are durable already are not looked at again: the engine passes them over by their index.
         skipped = min(max(0, run.progress.next_index - first), len(batch.memories))
-        drafts = [draft_or_rejected(entry, scope, dimension=dimension) for entry in batch.memories[skipped:]]
+        drafts = []
+        for entry in batch.memories[skipped:]:
+            COURTESY.give_way()
+            drafts.append(draft_or_rejected(entry, scope, dimension=dimension))
         return run.add(first + skipped, drafts)
 
     async def _wait_for_room(self) -> None:

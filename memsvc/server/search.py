@@ -11,6 +11,7 @@ import structlog
 
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.query import SearchQuery, SearchReply
+from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import reply_to_proto
@@ -50,6 +51,10 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             return await self._search(request)
 
     async def _search(self, request: pb.SearchRequest) -> pb.SearchResponse:
+        with COURTESY.search():
+            return await self._answer(request)
+
+    async def _answer(self, request: pb.SearchRequest) -> pb.SearchResponse:
         searches.check_search(request, dimension=self._app.dimension)
         defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, calls.principal.get())
         query = query_from_proto(request, defaults)

@@ -14,6 +14,8 @@ from typing import TypeVar
 Request = TypeVar("Request")
 Call = Callable[[Request], Awaitable[object]]
 WARM_UP = 30
+FREEZE_SECONDS = 1.0
+"""A process that only looks at the clock is never kept waiting so long by a busy server on the same machine."""
 
 
 @contextmanager
@@ -62,12 +64,29 @@ class Drip:
     """What a steady drip of calls met.
 
     Attributes:
-        seconds: How long each call took.
+        calls: When each call began, and how long it took.
         stall_seconds: The longest time in which this process itself did not get to run: no server's fault.
+        freezes: From when to when the whole machine stood still, or seemed to: calls meanwhile say nothing.
     """
 
-    seconds: list[float] = field(default_factory=list)
+    calls: list[tuple[float, float]] = field(default_factory=list)
     stall_seconds: float = 0.0
+    freezes: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Return how long each call took, but for those during a freeze."""
+        return [
+            seconds
+            for began, seconds in self.calls
+            if not any(began < end and start < began + seconds for start, end in self.freezes)
+        ]
+
+    def note_stall(self, began: float, seconds: float) -> None:
+        """Take note of a time in which this process did not get to run."""
+        self.stall_seconds = max(self.stall_seconds, seconds)
+        if seconds >= FREEZE_SECONDS:
+            self.freezes.append((began, began + seconds))
 
 
 @asynccontextmanager
@@ -79,7 +98,7 @@ async def dripping(call: Call[Request], requests: Sequence[Request], *, per_seco
     async def send(request: Request) -> None:
         started = time.perf_counter()
         await call(request)
-        drip.seconds.append(time.perf_counter() - started)
+        drip.calls.append((started, time.perf_counter() - started))
 
     async def tick(group: asyncio.TaskGroup) -> None:
         began = time.perf_counter()
@@ -93,7 +112,7 @@ async def dripping(call: Call[Request], requests: Sequence[Request], *, per_seco
         while not leaving.is_set():
             before = time.perf_counter()
             await asyncio.sleep(0.002)
-            drip.stall_seconds = max(drip.stall_seconds, time.perf_counter() - before - 0.002)
+            drip.note_stall(before, time.perf_counter() - before - 0.002)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(tick(group))

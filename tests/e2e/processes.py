@@ -18,14 +18,17 @@ def edge_pids(server: ServerProcess) -> list[int]:
     assert server.process is not None
     found = []
     for task in Path(f"/proc/{server.process.pid}/task").iterdir():
-        for child in task.joinpath("children").read_text(encoding="ascii").split():
-            try:
-                command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            except FileNotFoundError:
-                continue
-            if EDGE.encode() in command:
+        for child in _read(task / "children").split():
+            if EDGE.encode() in _read(Path(f"/proc/{child.decode()}/cmdline")).split(b"\0"):
                 found.append(int(child))
     return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def kill_edge(server: ServerProcess) -> None:

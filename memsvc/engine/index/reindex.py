@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Generator, Mapping, Sequence
 
-from memsvc.domain.errors import ReindexRunningError
+from memsvc.domain.errors import MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
@@ -15,6 +15,9 @@ from memsvc.ports.metadata import IndexFeed
 
 IDLE_BELOW = 256
 """More pending changes than this mean that an import is under way: rebuilding waits for it to end."""
+
+STOP_SECONDS = 2.0
+"""How long a stop waits for upkeep to come to a good end by itself."""
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +107,8 @@ class Upkeep:
         """Break off what is under way and stop."""
         self._stopping.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            # A build may take minutes: closing the index, which comes next, ends its builder and so this thread.
+            self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         if stale := self._reindex.stale():
@@ -112,14 +116,29 @@ class Upkeep:
         if self._repair_first and not self._stopping.is_set():
             self._perform([], ReindexMode.REPAIR)
         while not self._stopping.wait(self._interval_seconds):
-            if self._reindex.is_idle() and (due := self._reindex.due()):
+            if due := self._due():
                 self._perform(due, ReindexMode.REBUILD)
+
+    def _due(self) -> list[IndexKind]:
+        try:
+            return self._reindex.due() if self._reindex.is_idle() else []
+        except MemsvcError:
+            log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
+            return []
 
     def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> None:
         steps = self._reindex.run(kinds, mode)
         try:
             for step in steps:
-                log.info("reindexing: %s %s %d of %d", step.index, step.phase, step.done, step.total)
+                quiet = step.phase is ReindexPhase.READING
+                log.log(
+                    logging.DEBUG if quiet else logging.INFO,
+                    "reindexing: %s %s %d of %d",
+                    step.index,
+                    step.phase,
+                    step.done,
+                    step.total,
+                )
                 if self._stopping.is_set():
                     break
         except ReindexRunningError:

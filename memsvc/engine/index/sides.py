@@ -27,7 +27,7 @@ MEAN_MINIMUM = 200
 MEAN_SAMPLES = 5_000
 """More passages than this change a mean no further."""
 MEAN_GROWTH = 2
-"""So many times the passages that a mean was taken from, and it is taken anew: the first few hundred may be one talk."""
+"""So many times the passages that a mean was taken from, and it is taken anew: the first hundreds may be one talk."""
 LOOSE_MINIMUM = 5_000
 LOOSE_SHARE = 0.2
 """More entries than both written since a generation was sealed, and a new one is worth its while."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from memsvc.domain.entries import MAX_ORDINAL, LexicalEntry, View, attributes_of, entry_id
 from memsvc.domain.indexing import Document
 from memsvc.domain.memory import Layer, Memory
+from memsvc.engine.courtesy import COURTESY
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
 
@@ -36,6 +37,7 @@ class Passage:
 
 def passages_of(document: Document, tier: RetrievalTier) -> list[Passage]:
     """Return the texts to embed for one memory, the chunk view first, ordinals ascending within a view."""
+    COURTESY.give_way()
     memory = document.memory
     found = [
         Passage(
@@ -76,6 +78,7 @@ def _richer(document: Document) -> list[Passage]:
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
+    COURTESY.give_way()
     memory, before = document.memory, _line_before(document)
     attributes = attributes_of(memory)
     return [

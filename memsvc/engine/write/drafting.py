@@ -16,6 +16,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
 from memsvc.domain.scope import Scope
+from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
@@ -74,6 +75,7 @@ class Drafting:
         prepare = self.prepare
         items: list[Prepared | Rejected] = []
         for draft in drafts:
+            COURTESY.give_way()
             try:
                 items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft))
             except InvalidRequestError as error:
