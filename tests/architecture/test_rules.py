@@ -140,3 +140,21 @@ def test_the_embedded_profile_loads_no_server_client() -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+def test_a_running_embedded_service_has_loaded_no_server_client(tmp_path: Path) -> None:
+    """Not by the choice of backends alone: open, indexing and searching, it still does without qdrant-client."""
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from memsvc.bootstrap import running\n"
+        "from memsvc.domain.clock import Deadline; from memsvc.domain.query import SearchQuery\n"
+        "from memsvc.domain.scope import Scope; from memsvc.settings import load_settings\n"
+        "with running(load_settings(data_dir=Path(sys.argv[1]), embedder={'backend': 'wordllama'})) as application:\n"
+        "    application.recall.search(SearchQuery(Scope('u'), text='x'), Deadline())\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('qdrant_client', 'qdrant_edge')])"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "data")]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

@@ -20,6 +20,14 @@ TIMEOUT = 60.0
 """Seconds that no call of a test needs; it only keeps a hang from lasting."""
 HYBRID, SEMANTIC, KEYWORD = search_pb.SEARCH_MODE_HYBRID, search_pb.SEARCH_MODE_SEMANTIC, search_pb.SEARCH_MODE_KEYWORD
 MODES = (HYBRID, SEMANTIC, KEYWORD)
+WAYS: dict[str, dict[str, Any]] = {
+    "hybrid": {"mode": HYBRID},
+    "dense": {"mode": SEMANTIC},
+    "bm25 and table": {"mode": KEYWORD},
+    "bm25": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))},
+    "keyword table": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(keyword_table=1))},
+}
+"""Every retriever by itself, and together."""
 Content = str | types.Memory
 
 

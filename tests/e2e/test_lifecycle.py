@@ -1,0 +1,115 @@
+"""What the service says of itself: counts, health, performance."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.v1 import lifecycle_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, refused, search
+from tests.e2e.running import Stubs
+
+
+def stats(stubs: Stubs, scope: types.Scope) -> pb.GetStatsResponse:
+    """Return the counts of a scope."""
+    return stubs.lifecycle.GetStats(pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+
+
+def test_a_user_without_memories_has_zeros(stubs: Stubs, scope: types.Scope) -> None:
+    """No error, and no names in the maps."""
+    counts = stats(stubs, scope)
+
+    assert (0, 0, 0, 0, 0, 0) == (
+        counts.total_count, counts.chunk_count, counts.content_bytes, counts.vector_count, counts.lexical_count,
+        counts.core_tokens,
+    )  # fmt: skip
+    assert not (counts.count_by_layer or counts.count_by_kind or counts.count_by_tier or counts.count_by_status)
+
+
+def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
+    """Layer, kind, tier and status, by name; deleted ones in the status alone; what has expired is still ACTIVE."""
+    scope = types.Scope(user_id=user, project_id="p", session_id="s")
+    memories = create_all(
+        stubs,
+        scope,
+        [
+            types.Memory(content="Core rule number one.", layer=types.MEMORY_LAYER_CORE, tier=types.MEMORY_TIER_CORE),
+            types.Memory(content="私下说的话。", layer=types.MEMORY_LAYER_SESSION, kind=types.MEMORY_KIND_NOTE),
+            types.Memory(content="A message.", speaker="Ann"),
+            types.Memory(content="Over.", expire_time=Timestamp(seconds=9), layer=types.MEMORY_LAYER_SHORT_TERM),
+            types.Memory(content="Deleted."),
+            types.Memory(content="Archived."),
+            types.Memory(content="Elsewhere.", scope=types.Scope(project_id="q")),
+        ],
+    )
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memories[4].id), timeout=TIMEOUT)
+    archived = types.Memory(id=memories[5].id, status=types.MEMORY_STATUS_ARCHIVED)
+    stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=archived), timeout=TIMEOUT)
+    counts = stats(stubs, scope)
+
+    assert counts.total_count == 5
+    assert {"CORE": 1, "SESSION": 1, "LONG_TERM": 2, "SHORT_TERM": 1} == counts.count_by_layer
+    assert {"FACT": 3, "NOTE": 1, "MESSAGE": 1} == counts.count_by_kind
+    assert {"CORE": 1, "CONTEXTUAL": 4} == counts.count_by_tier
+    assert {"ACTIVE": 4, "ARCHIVED": 1, "DELETED": 1} == counts.count_by_status
+    kept = [memory for number, memory in enumerate(memories) if number not in {4, 6}]
+    assert counts.content_bytes == sum(len(memory.content.encode()) for memory in kept)
+    assert (5, 5, 5) == (counts.chunk_count, counts.vector_count, counts.lexical_count)
+    assert counts.core_tokens > 0 < counts.session_tokens
+    assert counts.storage_bytes > 0
+    assert 6 == stats(stubs, types.Scope(user_id=user, project_id="q")).total_count + counts.total_count
+
+
+def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types.Scope) -> None:
+    """Every port and index, with names, positions, the model; verified on request."""
+    create(stubs, scope, "x")
+    diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+
+    assert diagnosis.healthy
+    assert not diagnosis.warnings
+    assert {"metadata": "sql", "vectors": "qdrant-edge", "lexical": "tantivy", "embedder": "wordllama"} == {
+        backend.port: backend.name for backend in diagnosis.backends
+    }
+    assert all(backend.HasField("ping") and not backend.message for backend in diagnosis.backends)
+    vectors, lexical = diagnosis.indexes
+    assert (pb.INDEX_KIND_VECTORS, 256) == (vectors.index, vectors.dimension)
+    assert "wordllama" in vectors.model
+    assert (pb.INDEX_KIND_LEXICAL, 0, "", False) == (lexical.index, lexical.dimension, lexical.model, lexical.hnsw)
+    for report in diagnosis.indexes:
+        assert report.generation >= 1
+        assert report.expected == report.present
+    assert diagnosis.outbox.applied_position <= diagnosis.outbox.head_position
+    assert 1 <= len(diagnosis.slowest) <= 10
+    took = [one.duration.ToTimedelta() for one in diagnosis.slowest]
+    assert sorted(took, reverse=True) == took
+    assert diagnosis.version
+
+
+def test_performance_tells_of_every_operation(stubs: Stubs, scope: types.Scope) -> None:
+    """Counts with failures, percentiles in order, the stages of a search; one operation alone on request."""
+    create(stubs, scope, "walrus")
+    search(stubs, scope, "walrus")
+    search(stubs, scope, "walrus", mode=KEYWORD)
+    refused(stubs.memory.GetMemory, memory_pb.GetMemoryRequest(scope=scope, id="x"))
+    reply = stubs.lifecycle.GetPerformance(pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    alone = stubs.lifecycle.GetPerformance(pb.GetPerformanceRequest(operation="Search"), timeout=TIMEOUT)
+    unknown = stubs.lifecycle.GetPerformance(pb.GetPerformanceRequest(operation="Sing"), timeout=TIMEOUT)
+
+    names = [(one.operation, one.layer) for one in reply.operations]
+    assert sorted(names) == names
+    assert {("CreateMemory", "edge"), ("GetMemory", "edge"), ("Search", "edge"), ("Search", "engine")} <= set(names)
+    by_name = {(one.operation, one.layer): one for one in reply.operations}
+    assert by_name["GetMemory", "edge"].errors >= 1
+    for one in (*reply.operations, *(stage for one in reply.operations for stage in one.stages)):
+        times = [getattr(one, name).ToTimedelta() for name in ("p50", "p90", "p95", "p99", "max")]
+        assert sorted(times) == times
+        assert timedelta() < one.mean.ToTimedelta() <= times[-1]
+        assert one.count >= 1
+    stages = {stage.stage: stage.count for stage in by_name["Search", "engine"].stages}
+    assert {"embed", "dense", "bm25", "keyword_table", "fuse", "boost", "hydrate"} <= stages.keys()
+    assert {"Search"} == {one.operation for one in alone.operations}
+    assert [] == list(unknown.operations)
+    assert reply.since.ToDatetime(UTC) <= datetime.now(UTC)
