@@ -103,7 +103,7 @@ def test_performance_tells_of_every_operation(stubs: Stubs, scope: types.Scope) 
     assert {("CreateMemory", "edge"), ("GetMemory", "edge"), ("Search", "edge"), ("Search", "engine")} <= set(names)
     by_name = {(one.operation, one.layer): one for one in reply.operations}
     assert by_name["GetMemory", "edge"].errors >= 1
-    for one in (*reply.operations, *(stage for one in reply.operations for stage in one.stages)):
+    for one in (*reply.operations, *(stage for each in reply.operations for stage in each.stages)):
         times = [getattr(one, name).ToTimedelta() for name in ("p50", "p90", "p95", "p99", "max")]
         assert sorted(times) == times
         assert timedelta() < one.mean.ToTimedelta() <= times[-1]
