@@ -38,5 +38,5 @@ def configure(settings: LogSettings) -> None:
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level)),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=False,
     )
