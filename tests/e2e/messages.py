@@ -1,4 +1,4 @@
-"""Messages that several tests send: a memory with everything, and the parts of an import."""
+"""What several tests send: a memory with everything, a long document, the parts of an import."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 
 Request = pb.ImportMemoriesRequest
+ANIMALS = ("badger", "cormorant", "dromedary", "echidna", "flamingo", "gazelle", "hedgehog", "ibex")
+FILLER = "Nothing else of any importance is said in this sentence, which only fills the page with plain words."
 
 
 def whole_memory() -> types.Memory:
@@ -60,3 +62,13 @@ def batches(memories: Sequence[types.Memory | str], size: int) -> Iterator[Reque
     """Return batches of *size* that hold all memories."""
     for first in range(0, len(memories), size):
         yield batch(first, memories[first : first + size])
+
+
+def document() -> str:
+    """Return a handbook with a chapter and a section for each animal, each section longer than half a chunk."""
+    parts = ["# Handbook\n"]
+    for number, animal in enumerate(ANIMALS, start=1):
+        parts.append(f"\n## Chapter {number}\n\n### Keeping the {animal}\n")
+        parts.extend(f"\n{FILLER} {FILLER}\n" for _ in range(9))
+        parts.append(f"\nIn the evening the {animal} eats exactly {number * 11} figs.\n")
+    return "".join(parts)

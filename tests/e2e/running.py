@@ -20,7 +20,11 @@ from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, searc
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
-FAST = {"MEMSVC_EMBEDDER__BACKEND": "wordllama", "MEMSVC_LOG__LEVEL": "WARNING"}
+FAST = {
+    "MEMSVC_EMBEDDER__BACKEND": "wordllama",
+    "MEMSVC_LOG__LEVEL": "WARNING",
+    "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "0.2",
+}
 """The real engines with the fast embedder: what most tests run on."""
 
 

@@ -7,20 +7,8 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, MODES, TIMEOUT, create, get, search
+from tests.e2e.messages import ANIMALS, document
 from tests.e2e.running import Stubs
-
-ANIMALS = ("badger", "cormorant", "dromedary", "echidna", "flamingo", "gazelle", "hedgehog", "ibex")
-FILLER = "Nothing else of any importance is said in this sentence, which only fills the page with plain words."
-
-
-def document() -> str:
-    """Return a handbook with a chapter and a section for each animal, each section longer than half a chunk."""
-    parts = ["# Handbook\n"]
-    for number, animal in enumerate(ANIMALS, start=1):
-        parts.append(f"\n## Chapter {number}\n\n### Keeping the {animal}\n")
-        parts.extend(f"\n{FILLER} {FILLER}\n" for _ in range(9))
-        parts.append(f"\nIn the evening the {animal} eats exactly {number * 11} figs.\n")
-    return "".join(parts)
 
 
 @pytest.mark.parametrize("mode", MODES)

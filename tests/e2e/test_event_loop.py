@@ -44,7 +44,7 @@ def write_many(stubs: Stubs) -> None:
 
 def import_all(stubs: Stubs) -> None:
     """Import in full batches, bad ones between."""
-    memories = [types.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(5_000)]
+    memories = [types.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(3_000)]
     *_, last = stubs.memory.ImportMemories(iter([header(SCOPE), *batches(memories, 1_000)]), timeout=TIMEOUT)
     assert last.done
 

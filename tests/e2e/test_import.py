@@ -197,7 +197,7 @@ def test_a_client_that_does_not_read_is_not_let_run_ahead(stubs: Stubs, scope: t
 def test_an_import_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
     """kill -9 in the middle: after the restart it resumes at a durable index, and every memory is there once."""
     scope = types.Scope(user_id="u")
-    memories = [f"heron {number}" for number in range(3_000)]
+    memories = [f"heron {number}" for number in range(1_500)]
     resume = header(scope, request_id="r")
     with ServerProcess(tmp_path / "data") as server:
         with server.stubs() as stubs:
@@ -210,11 +210,11 @@ def test_an_import_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
         with server.stubs() as stubs:
             responses = run(stubs, resume, *batches(memories, 1_000))
             assert reached <= responses[0].next_index
-            assert 3_000 - responses[0].next_index == responses[-1].created
+            assert 1_500 - responses[0].next_index == responses[-1].created
             assert sorted(memories) == sorted(memory.content for memory in list_all(stubs, scope, page_size=1_000))
             token = responses[-1].consistency_token
             assert ["heron 17"] == found(stubs, scope, "17", mode=KEYWORD, consistency_token=token)
-            _await_verified(stubs, 3_000)
+            _await_verified(stubs, 1_500)
 
 
 def _await_verified(stubs: Stubs, expected: int) -> None:
