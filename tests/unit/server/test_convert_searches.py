@@ -29,7 +29,7 @@ from memsvc.domain.query import (
 from memsvc.server.convert import tokens
 from memsvc.server.convert.orders import order_from_proto
 from memsvc.server.convert.queries import SearchDefaults, fusion_from_proto, query_from_proto
-from memsvc.server.convert.replies import reply_to_proto
+from memsvc.server.convert.replies import fill_response
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as pb
@@ -126,7 +126,9 @@ def test_weighting_is_the_services_unless_the_search_says() -> None:
 
 def reply_of(request: pb.SearchRequest, reply: SearchReply) -> pb.SearchResponse:
     """Return the answer to a request."""
-    return reply_to_proto(reply, request, query_from_proto(request, DEFAULTS))
+    response = pb.SearchResponse()
+    fill_response(response, reply, request, query_from_proto(request, DEFAULTS))
+    return response
 
 
 def test_a_hit_arrives_whole() -> None:
@@ -182,9 +184,11 @@ def test_the_last_page_has_no_token() -> None:
     """Neither has one at the depth to which paging goes."""
     request = pb.SearchRequest(scope=SCOPE, query="q")
     deep = SearchQuery(query_from_proto(request, DEFAULTS).scope, offset=999)
+    response = pb.SearchResponse()
+    fill_response(response, SearchReply((hit(),), has_more=True), request, deep)
 
     assert reply_of(request, SearchReply((hit(),))).next_page_token == ""
-    assert reply_to_proto(SearchReply((hit(),), has_more=True), request, deep).next_page_token == ""
+    assert response.next_page_token == ""
 
 
 @given(st.integers(0, 2**63 - 1))
