@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -16,6 +17,7 @@ from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, lis
 from backends.sql.filters import condition, within
 from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
+from backends.sql.recent import Recent
 from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
 from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.filters import Filter
@@ -23,7 +25,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
-from memsvc.domain.scope import Reach
+from memsvc.domain.scope import Reach, Scope
 
 _CANDIDATE_COLUMNS = tuple(
     memories.c[name]
@@ -36,6 +38,12 @@ _CANDIDATE_COLUMNS = tuple(
 _CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candidate)
 """Makes a candidate of a row, three times as fast as its class: a search makes hundreds."""
 
+_Ranked: TypeAlias = tuple[str, str, Candidate]
+"""An owner, a project, and what ranking needs of a memory of theirs."""
+KEPT_CANDIDATES = 16_384
+KEPT_MEMORIES = 1_024
+"""Half of how many are kept at most: the memories of the users that are searching now."""
+
 
 class SqlMemoryReads:
     """`memsvc.ports.metadata.MemoryReads`."""
@@ -43,6 +51,14 @@ class SqlMemoryReads:
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
         self._database = database
+        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES)
+        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES)
+
+    def forget(self, rows: AbstractSet[int]) -> None:
+        """Read these rows from the database again: a transaction changed them."""
+        if rows:
+            self._ranked.forget(rows)
+            self._shown.forget(rows)
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
         """Return those that are there."""
@@ -60,7 +76,13 @@ class SqlMemoryReads:
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return those that are there, by row."""
-        return {memory.row: memory for memory in self._memories("row", rows, reach)}
+        found = self._shown.found(rows)
+        if len(found) < len(rows):
+            version = self._shown.version
+            read = {memory.row: memory for memory in self._memories("row", _without(rows, found), reach)}
+            self._shown.keep(read, version)
+            found |= read
+        return {row: memory for row, memory in found.items() if _is_within(memory.scope, reach)}
 
     def page(
         self, *, reach: Reach, where: Filter | None, order: Order, after: PageCursor | None, limit: int
@@ -73,11 +95,14 @@ class SqlMemoryReads:
 
     def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
         """Return what ranking needs."""
-        statement = _select_candidates(len(reach.project_ids))
-        parameters = {"row": list_parameter(dict.fromkeys(rows))} | _reach_parameters(reach)
-        with self._database.reading() as connection:
-            found = connection.execute(statement, parameters).scalar_one()
-        return list(map(_CANDIDATE, rows_of_text(found)))
+        found = self._ranked.found(rows)
+        if len(found) < len(rows):
+            version = self._ranked.version
+            read = self._read_candidates(_without(rows, found), reach)
+            self._ranked.keep(read, version)
+            found |= read
+        owner, projects = reach.owner, reach.project_ids
+        return [one for its_owner, project, one in found.values() if its_owner == owner and project in projects]
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""
@@ -119,6 +144,12 @@ class SqlMemoryReads:
         with self._database.reading() as connection:
             return count_memories(connection, reach)
 
+    def _read_candidates(self, rows: Sequence[int], reach: Reach) -> dict[int, _Ranked]:
+        parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
+        with self._database.reading() as connection:
+            text = connection.execute(_select_candidates(len(reach.project_ids)), parameters).scalar_one()
+        return {row[0]: (reach.owner, project, _CANDIDATE(row)) for project, *row in rows_of_text(text)}
+
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
         if not values:
             return []
@@ -127,6 +158,14 @@ class SqlMemoryReads:
         with self._database.reading() as connection:
             rows = connection.execute(statement, parameters).all()
         return [memory_from_row(row) for row in rows]
+
+
+def _without(rows: Sequence[int], found: Mapping[int, object]) -> list[int]:
+    return [row for row in dict.fromkeys(rows) if row not in found]
+
+
+def _is_within(scope: Scope, reach: Reach) -> bool:
+    return scope.owner == reach.owner and scope.project_id in reach.project_ids
 
 
 def _reach_parameters(reach: Reach) -> dict[str, str]:
@@ -151,7 +190,7 @@ def _select_by(column: str, projects: int) -> sa.Select[Any]:
 def _select_candidates(projects: int) -> sa.Select[Any]:
     rows = listed("row")
     joined = sa.join(rows, memories, memories.c.row == rows.c.value)
-    gathered = sa.select(gathered_rows(*_CANDIDATE_COLUMNS)).select_from(joined)
+    gathered = sa.select(gathered_rows(memories.c.project_id, *_CANDIDATE_COLUMNS)).select_from(joined)
     return gathered.where(_in_reach(projects, unindexed(memories.c.owner)))
 
 

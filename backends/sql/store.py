@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -50,10 +51,16 @@ class SqlMetadataStore:
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction; others wait until it ends."""
-        with self._database.writing() as connection:
-            transaction = SqlTransaction(connection, self._now())
-            yield transaction
-            transaction.refuse_when_void()
+        changed: AbstractSet[int] = frozenset()
+        try:
+            with self._database.writing() as connection:
+                transaction = SqlTransaction(connection, self._now())
+                changed = transaction.changed
+                yield transaction
+                transaction.refuse_when_void()
+        finally:
+            # Also when the commit failed: it may have happened all the same.
+            self._memories.forget(changed)
 
     def storage_bytes(self) -> int:
         """Return the bytes in use."""

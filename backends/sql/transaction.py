@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -37,6 +38,12 @@ class SqlTransaction:
         self._position = 0
         self._depth = 0
         self._is_void = False
+        self._changed: set[int] = set()
+
+    @property
+    def changed(self) -> AbstractSet[int]:
+        """Return the rows of memories that were there before and may be otherwise now."""
+        return self._changed
 
     @property
     def position(self) -> int:
@@ -110,6 +117,7 @@ class SqlTransaction:
         """Write the next revision of a memory."""
         _, position = self._allot(rows=0, positions=1)
         after = replace(after, memory=replace(after.memory, row=before.row))
+        self._changed.add(before.row)
         with self._void_on_race():
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
@@ -121,6 +129,7 @@ class SqlTransaction:
         stored = self._one(memories.c.row == memory.row)
         if stored is None:
             return
+        self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         delete_rows(self._connection, stored)
         self._log_changes([stored], ChangeAction.PURGED, position)
@@ -139,6 +148,7 @@ class SqlTransaction:
             for memory_id, (number, moment) in accesses.items()
         ]
         self._connection.execute(statement, values)
+        self._changed.update(self._connection.execute(_select_rows(), {"wanted": list_parameter(accesses)}).scalars())
 
     def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
         """Return what is remembered of a request."""
@@ -222,6 +232,11 @@ def _select_keys() -> sa.Select[Any]:
 def _select_contents() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("kind"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
+
+
+@cache
+def _select_rows() -> sa.Select[Any]:
+    return sa.select(memories.c.row).where(_is_wanted("id"))
 
 
 @cache

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Keyword, Kind, Layer, Status, Tier
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
 from memsvc.domain.report import MemoryCounts
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, StoreSeams, insert, reach_of, revise
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
 from memsvc.testing.store_writes import CHUNKS
 
 
@@ -34,6 +38,30 @@ class StoreReadsContract(StoreSeams):
         assert store.memories.by_rows([], reach=ADA) == {}
         assert store.memories.candidates([], reach=ADA) == []
         assert store.memories.get_by_key("K", reach=ADA) is None
+
+    def test_what_was_read_before_is_read_as_it_is_now(self, store: MetadataStore) -> None:
+        """A read after a change sees it, and a change that was undone is not seen, however often was read before."""
+        memory, gone = insert(store, factories.memory("1"), factories.memory("2"))
+        rows = [memory.row, gone.row]
+
+        def seen() -> tuple[dict[int, Memory], dict[int, int]]:
+            found = store.memories.candidates(rows, reach=ADA)
+            return store.memories.by_rows(rows, reach=ADA), {one.row: one.access_count for one in found}
+
+        assert seen() == seen() == ({memory.row: memory, gone.row: gone}, dict.fromkeys(rows, 0))
+        assert store.memories.by_rows(rows, reach=reach_of("bob")) == {}
+        assert store.memories.candidates(rows, reach=reach_of("bob")) == []
+        revised = revise(store, memory, title="T")
+        purge(store, gone)
+        assert seen() == seen() == ({memory.row: revised}, {memory.row: 0})
+        with store.transaction() as transaction:
+            transaction.add_accesses({memory.id: (2, NOW)})
+        read = replace(revised, access_count=2, access_time=NOW)
+        assert seen() == seen() == ({memory.row: read}, {memory.row: 2})
+        with suppress(ZeroDivisionError), store.transaction() as transaction:
+            transaction.purge(memory)
+            raise ZeroDivisionError
+        assert seen() == ({memory.row: read}, {memory.row: 2})
 
     def test_thousands_are_read_at_once(self, store: MetadataStore) -> None:
         """One call may name more memories than a statement may have parameters."""
