@@ -17,6 +17,7 @@ from memsvc.domain.query import Normalization
 RANK_CONSTANT = 60
 """Damps the weight of the very first ranks (Cormack et al., 2009)."""
 
+_PAIR = 2
 _ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
 
 
@@ -41,13 +42,32 @@ class Fused:
 
     Attributes:
         totals: The fused score of every row that a list of some weight holds, in no order that matters.
-        normalized: By list, then row: the score as it went into the sum, before its weight.
-        shares: By list, then row: how much of the total, before any factor, comes from that list.
+        columns: By list, then row: the number that the list gives a memory, before its weight.
+        weights: By list: what its numbers are multiplied by before they are added.
+        is_normalized: Whether the numbers are scores, rather than made of ranks.
     """
 
     totals: Column
-    normalized: dict[str, Column]
-    shares: dict[str, Column]
+    columns: dict[str, Column]
+    weights: dict[str, float]
+    is_normalized: bool = True
+
+    def normalized(self, name: str, row: int) -> float:
+        """Return a memory's score in a list as it went into the sum, before its weight; 0 when only ranks count."""
+        return self.columns.get(name, {}).get(row, 0.0) if self.is_normalized else 0.0
+
+    def share(self, name: str, row: int) -> float:
+        """Return how much of a memory's total comes from a list: all of it when no other list holds the memory."""
+        holders = [other for other, column in self.columns.items() if row in column]
+        if name not in holders:
+            return 0.0
+        return self.totals[row] if len(holders) == 1 else self.weights[name] * self.columns[name][row]
+
+    def scaled(self, factor: float) -> Fused:
+        """Return the same with all totals multiplied."""
+        totals = {row: total * factor for row, total in self.totals.items()}
+        weights = {name: weight * factor for name, weight in self.weights.items()}
+        return Fused(totals, self.columns, weights, self.is_normalized)
 
 
 def best_per_row(hits: Sequence[Hit]) -> list[Ranked]:
@@ -77,11 +97,11 @@ def reciprocal_rank(
     *single_retriever_factor* multiplies the total of a memory that only one list holds.
     """
     used = _used(rankings, weights)
-    normalized = {
+    columns = {
         name: {ranked.row: 1.0 / rank for rank, ranked in enumerate(rankings[name], start=constant + 1)}
         for name in used
     }
-    return _sum(normalized, used, single_retriever_factor)
+    return Fused(_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
 
 
 def weighted_sum(
@@ -101,8 +121,9 @@ def weighted_sum(
     used = _used(rankings, weights)
     whole = math.fsum(used.values())
     scaled = _min_max if normalization is Normalization.MIN_MAX else _unchanged
-    normalized = {name: scaled(rankings[name]) for name in used}
-    return _sum(normalized, {name: weight / whole for name, weight in used.items()}, single_retriever_factor)
+    columns = {name: scaled(rankings[name]) for name in used}
+    shares = {name: weight / whole for name, weight in used.items()}
+    return Fused(_totals(columns, shares, single_retriever_factor), columns, shares)
 
 
 def _used(rankings: Mapping[str, Sequence[Ranked]], weights: Mapping[str, float]) -> dict[str, float]:
@@ -123,19 +144,30 @@ def _unchanged(ranking: Sequence[Ranked]) -> Column:
     return {row: score for row, _, score in ranking}
 
 
-def _sum(normalized: dict[str, Column], weights: Mapping[str, float], single_retriever_factor: float) -> Fused:
-    shares = {
-        name: {row: weights[name] * score for row, score in column.items()} for name, column in normalized.items()
-    }
+def _totals(columns: dict[str, Column], weights: Mapping[str, float], single_retriever_factor: float) -> Column:
+    if len(columns) <= _PAIR and single_retriever_factor == 1.0:
+        return _pair_totals([(column, weights[name]) for name, column in columns.items()])
     parts: dict[int, list[float]] = {}
-    for column in shares.values():
-        for row, share in column.items():
+    for name, column in columns.items():
+        weight = weights[name]
+        for row, score in column.items():
             if row in parts:
-                parts[row].append(share)
+                parts[row].append(weight * score)
             else:
-                parts[row] = [share]
+                parts[row] = [weight * score]
     # fsum, because the last bit of a plain sum depends on the order of the lists.
-    totals = {
+    return {
         row: math.fsum(added) if len(added) > 1 else added[0] * single_retriever_factor for row, added in parts.items()
     }
-    return Fused(totals, normalized, shares)
+
+
+def _pair_totals(columns: Sequence[tuple[Column, float]]) -> Column:
+    """Add up two lists or fewer: the order of two numbers does not matter to their sum."""
+    totals: Column = {}
+    for column, weight in columns:
+        if not totals:
+            totals = {row: weight * score for row, score in column.items()}
+            continue
+        get = totals.get
+        totals |= {row: get(row, 0.0) + weight * score for row, score in column.items()}
+    return totals

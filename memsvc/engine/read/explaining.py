@@ -40,17 +40,10 @@ class Evidence:
                 Retriever.DENSE if name in DENSE.values() else Retriever(name),
                 rank,
                 ranked.score,
-                self.fused.normalized.get(name, {}).get(row, 0.0),
-                self._share(name, row),
+                self.fused.normalized(name, row),
+                self.fused.share(name, row),
             )
             for name, ranking in self.rankings.items()
             for rank, ranked in enumerate(ranking, start=1)
             if ranked.row == row
         ]
-
-    def _share(self, name: str, row: int) -> float:
-        """Return what a list adds to the fused score: all of it when no other does, whatever factor came with that."""
-        holders = [other for other, column in self.fused.shares.items() if row in column]
-        if holders == [name]:
-            return self.fused.totals[row]
-        return self.fused.shares.get(name, {}).get(row, 0.0)

@@ -161,8 +161,7 @@ def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
         ranks = reciprocal_rank(
             rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor
         )
-        ranks.normalized.clear()
-        return _scaled(ranks, (fusion.rank_constant + 1) / whole if whole else 1.0)
+        return ranks.scaled((fusion.rank_constant + 1) / whole if whole else 1.0)
     mean = weighted_sum(
         _cut(rankings) if fusion.normalization is Normalization.NONE else rankings,
         weights=weights,
@@ -171,7 +170,7 @@ def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
     )
     # The mean is over the lists that hold something; a retriever that answered with nothing gives everybody 0.
     used = sum(weights[name] for name in rankings)
-    return _scaled(mean, used / whole) if 0.0 < used < whole else mean
+    return mean.scaled(used / whole) if 0.0 < used < whole else mean
 
 
 def _cut(rankings: Rankings) -> Rankings:
@@ -190,14 +189,6 @@ def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
     if query.keywords:
         return {**recipe, TABLE: GIVEN_KEYWORDS}
     return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
-
-
-def _scaled(fused: Fused, factor: float) -> Fused:
-    return Fused(
-        {row: total * factor for row, total in fused.totals.items()},
-        fused.normalized,
-        {name: {row: share * factor for row, share in column.items()} for name, column in fused.shares.items()},
-    )
 
 
 def _best_entries(rankings: Rankings) -> dict[int, int]:

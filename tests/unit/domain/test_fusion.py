@@ -87,7 +87,7 @@ def test_shares_add_up_to_the_total(name: str, rankings: dict[str, list[Ranked]]
     """What the lists contribute is the total, for every memory that any of them holds."""
     fused = FUSIONS[name](rankings)
 
-    sums = {row: sum(column.get(row, 0.0) for column in fused.shares.values()) for row in fused.totals}
+    sums = {row: sum(fused.share(name, row) for name in fused.columns) for row in fused.totals}
     assert fused.totals == pytest.approx(sums)
     assert set(fused.totals) == {ranked.row for ranking in rankings.values() for ranked in ranking}
 
@@ -97,7 +97,7 @@ def test_reciprocal_rank_adds_weight_over_constant_and_rank() -> None:
     fused = reciprocal_rank({"dense": _ranking(0.9, 0.8), "other": _ranking(3.0)}, weights={"dense": 0.5}, constant=60)
 
     assert fused.totals == pytest.approx({1: 0.5 / 61 + 1 / 61, 2: 0.5 / 62})
-    assert fused.normalized["dense"] == pytest.approx({1: 1 / 61, 2: 1 / 62})
+    assert fused.columns["dense"] == pytest.approx({1: 1 / 61, 2: 1 / 62})
 
 
 def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
@@ -105,7 +105,7 @@ def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
     fused = weighted_sum({"dense": _ranking(0.9, 0.5, 0.1), "bm25": _ranking(7.0, 3.0)}, weights={"bm25": 3.0})
 
     assert fused.totals == pytest.approx({1: 1.0, 2: 0.125, 3: 0.0})
-    assert fused.shares["bm25"] == pytest.approx({1: 0.75, 2: 0.0})
+    assert [fused.share("bm25", row) for row in (1, 2)] == pytest.approx([0.75, 0.0])
 
 
 @pytest.mark.parametrize("scores", [(0.3,), (0.3, 0.3, 0.3)])
