@@ -23,6 +23,9 @@ _RUN_CHARS = 512
 _SAFE_CHARS = MAX_TERM_BYTES // 4
 """No word of a run this short can exceed the longest term."""
 
+_MOST_WORDS = 4096
+"""How many words are remembered for the terms of one query."""
+
 _COMMA_IN_NUMBER = r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))"
 
 
@@ -104,27 +107,44 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
 
 def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
-    spans: list[tuple[str, int, int]] = []
     wanted = frozenset(wanted)
-    for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
-        if _may_match(match, wanted):
-            offset = match.start()
-            spans += [(span[0], offset + span[1], offset + span[2]) for span in _run_spans(match) if span[0] in wanted]
+    holders = _holders(wanted)
+    if text.isascii():
+        matches = [match for match in _ASCII_WORD.finditer(text) if holders[match[0]]]
+    else:
+        matches = [match for match in _RUN.finditer(text) if _may_match(match, wanted, holders)]
+    spans: list[tuple[str, int, int]] = []
+    for match in matches:
+        offset = match.start()
+        spans += [(span[0], offset + span[1], offset + span[2]) for span in _run_spans(match) if span[0] in wanted]
     return spans
 
 
-def _may_match(match: re.Match[str], wanted: frozenset[str]) -> bool:
+class _Holders(dict[str, bool]):
+    """Whether words hold one of the wanted terms: worked out once, since the hits of a search share most words."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        super().__init__()
+        self._wanted = wanted
+
+    def __missing__(self, word: str) -> bool:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        holds = self[word] = not self._wanted.isdisjoint(word_terms(word))
+        return holds
+
+
+@lru_cache(maxsize=64)
+def _holders(wanted: frozenset[str]) -> _Holders:
+    return _Holders(wanted)
+
+
+def _may_match(match: re.Match[str], wanted: frozenset[str], holders: _Holders) -> bool:
     group = match.lastindex
     if group == _HAN_GROUP:
         run = normal_form(match[0])
         return any(term in run for term in wanted)
-    return group == _BIGRAM_GROUP or _word_matches(match[0], wanted)
-
-
-@lru_cache(maxsize=8192)
-def _word_matches(word: str, wanted: frozenset[str]) -> bool:
-    """Return whether a word holds a wanted term; the hits of one search share most of their words."""
-    return not wanted.isdisjoint(word_terms(word))
+    return group == _BIGRAM_GROUP or holders[match[0]]
 
 
 def _run_spans(match: re.Match[str]) -> list[tuple[str, int, int]] | tuple[tuple[str, int, int], ...]:
