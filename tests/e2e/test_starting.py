@@ -55,7 +55,7 @@ def test_a_second_server_at_the_address_is_refused(server: ServerProcess, tmp_pa
     assert server.bound in line
     assert "in use" in line
     with owned(tmp_path / "data") as directory:
-        assert directory.was_closed_cleanly
+        assert (directory.path / "metadata").is_dir()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "127.0.0.1:0,[::]:50051"])
