@@ -16,6 +16,7 @@ from memsvc.server.convert.drafts import draft_from_proto, write_options
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.scope import scope_from
+from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.edge import Edge
 from memsvc.server.importing import ImportStream
 from memsvc.server.listing import batch_get_memories, batch_written, list_memories
@@ -39,7 +40,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Store one memory."""
         writes.check_create(request, dimension=self._app.dimension)
         scope = scope_from(request.scope, calls.principal.get())
-        draft = draft_from_proto(request.memory, request.vector)
+        draft = draft_from_proto(request.memory, numbers_from_proto(request))
         options = write_options(request.request_id, on_duplicate=request.on_duplicate, wait_for=request.wait_for)
         written = await self._write.run(self._app.remember.create, scope, draft, options)
         await self._edge.waits.written(written, options.wait_for)

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.domain.memory import FileRef, Keyword
 from memsvc.server.convert.enums import KIND, LAYER, ON_DUPLICATE, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
-from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.server.convert.vectors import Numbers, vector_from_proto
 from memsvc.v1 import types_pb2 as types
 
 
-def draft_from_proto(memory: types.Memory, vector: Sequence[float]) -> Draft:
-    """Return what the caller gave of a memory that is to be written."""
-    scope = memory.scope
+def draft_from_proto(memory: types.Memory, numbers: Numbers) -> Draft:
+    """Return what the caller gave of a memory that is to be written, and its vector."""
+    # Only the fields that are given are looked at: looking at all took longer than storing their values does.
+    given = {descriptor.name: value for descriptor, value in memory.ListFields()}
+    scope = given.get("scope", _NOWHERE)
+    values = {name: read(given[name]) for name, read in _VALUES.items() if name in given}
     return Draft(
         content=memory.content,
-        key=memory.key,
         project_id=scope.project_id or None,
         agent_id=scope.agent_id or None,
         session_id=scope.session_id or None,
-        layer=LAYER.optional(memory.layer),
-        kind=KIND.optional(memory.kind),
-        category=memory.category or None,
-        speaker=memory.speaker or None,
-        title=memory.title or None,
-        summary=memory.summary or None,
-        tags=tuple(dict.fromkeys(memory.tags)) or None,
-        keywords=keywords_from_proto(memory.keywords) or None,
-        related_ids=ids_from_proto(memory.related_ids) or None,
-        file_refs=file_refs_from_proto(memory.file_refs) or None,
-        importance=memory.importance or None,
-        tier=TIER.optional(memory.tier),
-        confidence=memory.confidence if memory.HasField("confidence") else None,
-        event_time=time_from_proto(memory.event_time) if memory.HasField("event_time") else None,
-        expire_time=time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
-        ttl=span_from_proto(memory.ttl) if memory.HasField("ttl") else None,
-        work_in_progress=memory.work_in_progress or None,
-        source=memory.source or None,
-        metadata=(struct_from_proto(memory.metadata) if memory.HasField("metadata") else None) or None,
-        vector=vector_from_proto(vector),
+        vector=vector_from_proto(numbers),
+        **values,
     )
 
 
@@ -75,3 +60,29 @@ def write_options(
         on_duplicate=ON_DUPLICATE.given(on_duplicate, OnDuplicate.RETURN_EXISTING),
         wait_for=WAIT_FOR.given(wait_for, otherwise),
     )
+
+
+_NOWHERE = types.Scope()
+_VALUES: Mapping[str, Callable[[Any], Any]] = {
+    "key": str,
+    "layer": LAYER.optional,
+    "kind": KIND.optional,
+    "category": str,
+    "speaker": str,
+    "title": str,
+    "summary": str,
+    "tags": lambda tags: tuple(dict.fromkeys(tags)),
+    "keywords": keywords_from_proto,
+    "related_ids": ids_from_proto,
+    "file_refs": file_refs_from_proto,
+    "importance": int,
+    "tier": TIER.optional,
+    "confidence": float,
+    "event_time": time_from_proto,
+    "expire_time": time_from_proto,
+    "ttl": span_from_proto,
+    "work_in_progress": bool,
+    "source": str,
+    "metadata": lambda metadata: struct_from_proto(metadata) or None,
+}
+"""How a field that is given is read."""

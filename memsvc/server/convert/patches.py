@@ -10,7 +10,7 @@ from memsvc.server.convert.drafts import file_refs_from_proto, ids_from_proto, k
 from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
-from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 
@@ -58,4 +58,4 @@ def patch_from_proto(request: pb.UpdateMemoryRequest) -> Patch:
     for name in fields:
         read = _VALUES.get(name)
         values[name] = read(memory) if read else getattr(memory, name)
-    return Patch(values=values, vector=vector_from_proto(request.vector))
+    return Patch(values=values, vector=vector_from_proto(numbers_from_proto(request)))

@@ -13,7 +13,7 @@ from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
-from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
 from memsvc.v1 import search_service_pb2 as pb
 
 RANK_CONSTANT = 60
@@ -58,7 +58,7 @@ def query_from_proto(request: pb.SearchRequest, defaults: SearchDefaults) -> Sea
     return SearchQuery(
         scope=scope_from(request.scope, defaults.principal),
         text=request.query if request.query.strip() else "",
-        vector=vector_from_proto(request.vector),
+        vector=vector_from_proto(numbers_from_proto(request)),
         keywords=tuple(dict.fromkeys(word.lower() for word in request.keywords)),
         mode=MODE.given(request.mode, Mode.HYBRID),
         fusion=fusion_from_proto(request.fusion),

@@ -6,6 +6,7 @@ from memsvc.domain import limits
 from memsvc.domain.query import FusionMethod
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
 from memsvc.server.convert.queries import PRESETS, effective_method
+from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.validate.filters import check_filter
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.values import (
@@ -30,7 +31,7 @@ def check_search(request: pb.SearchRequest, *, dimension: int) -> None:
     found = Violations()
     check_scope(found, request.scope)
     check_text(found, "query", request.query, most=limits.QUERY)
-    check_vector(found, "vector", request.vector, dimension)
+    check_vector(found, "vector", numbers_from_proto(request), dimension)
     check_texts(found, "keywords", request.keywords, count=limits.KEYWORDS, most=limits.KEYWORD, least=1)
     _check_mode(found, request)
     if request.HasField("fusion"):

@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.server.convert.times import MAX_DURATION_SECONDS, MAX_SECONDS, MIN_SECONDS, NANOS
+from memsvc.server.convert.vectors import Numbers
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import types_pb2 as types
 
@@ -124,14 +125,14 @@ def check_ttl(found: Violations, field: str, ttl: Duration) -> None:
         found.add(field, f"must be more than 0 and at most {MAX_TTL_DAYS} days")
 
 
-def check_vector(found: Violations, field: str, numbers: Sequence[float], dimension: int) -> None:
+def check_vector(found: Violations, field: str, numbers: Numbers, dimension: int) -> None:
     """Check a given vector: finite numbers, not all zero, as many as the index has dimensions. None is fine."""
-    if not numbers:
+    if len(numbers) == 0:
         return
     if len(numbers) != dimension:
         found.add(field, f"must hold {dimension} numbers, as many as the index has dimensions, not {len(numbers)}")
         return
-    exact = np.fromiter(numbers, np.float64, len(numbers))
+    exact = np.asarray(numbers, np.float64)
     square = float(exact @ exact)
     if not math.isfinite(square):
         found.add(field, "must hold finite numbers only")

@@ -7,6 +7,7 @@ from memsvc.domain.drafts import PATCHABLE, Draft, Rejected
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.patches import masked_fields
+from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.status import rejected_from_error
 from memsvc.server.validate.memories import check_draft, check_fields
 from memsvc.server.validate.scopes import check_request_id, check_scope
@@ -27,7 +28,7 @@ def check_create(request: pb.CreateMemoryRequest, *, dimension: int) -> None:
     """Check a request to store one memory."""
     found = Violations()
     check_scope(found, request.scope)
-    check_draft(found, request.memory, request.scope, request.vector, dimension=dimension)
+    check_draft(found, request.memory, request.scope, numbers_from_proto(request), dimension=dimension)
     _check_options(found, request)
     found.finish()
 
@@ -44,10 +45,11 @@ def check_batch_create(request: pb.BatchCreateMemoriesRequest) -> None:
 def draft_or_rejected(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | Rejected:
     """Return the draft of one memory of a batch, or what is wrong with it, by paths within the item."""
     found = Violations()
-    check_draft(found, entry.memory, scope, entry.vector, dimension=dimension)
+    numbers = numbers_from_proto(entry)
+    check_draft(found, entry.memory, scope, numbers, dimension=dimension)
     if error := found.error():
         return rejected_from_error(error)
-    return draft_from_proto(entry.memory, entry.vector)
+    return draft_from_proto(entry.memory, numbers)
 
 
 def check_import_header(header: pb.ImportHeader) -> None:
@@ -82,7 +84,7 @@ def check_update(request: pb.UpdateMemoryRequest, *, dimension: int) -> None:
             found.add(f"update_mask.paths[{index}]", "must be the name of a field of Memory that can be changed")
     names = frozenset(masked_fields(request))
     check_fields(found, request.memory, names if request.memory.id else names - {"key"})
-    check_vector(found, "vector", request.vector, dimension)
+    check_vector(found, "vector", numbers_from_proto(request), dimension)
     check_revision(found, "expected_revision", request.expected_revision)
     check_request_id(found, request.request_id)
     check_enum(found, "wait_for", request.wait_for, WAIT_FOR.from_proto)

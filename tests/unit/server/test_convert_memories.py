@@ -20,9 +20,10 @@ from memsvc.server.convert.json import struct_from_proto, struct_to_proto
 from memsvc.server.convert.memory import memory_to_proto
 from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.times import micros_not_before, seconds_to_proto, time_from_proto, time_to_proto
-from memsvc.server.convert.vectors import vector_from_proto
+from memsvc.server.convert.vectors import WithVector, numbers_from_proto, vector_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
@@ -172,6 +173,24 @@ def test_a_given_vector_is_brought_to_unit_length() -> None:
         vector = vector_from_proto([3 * scale, 4 * scale])
         assert vector is not None
         assert np.allclose([0.6, 0.8], vector)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.BatchMemory(memory=types.Memory(content="x" * 300), vector=[0.25, -1e30, 1e-40]),
+        pb.CreateMemoryRequest(request_id="later field", vector=[0.25, -1e30, 1e-40]),
+        search_pb.SearchRequest(query="fox", vector=[0.25, -1e30, 1e-40], limit=3),
+    ],
+)
+def test_the_numbers_of_a_vector_are_those_that_were_sent(message: WithVector) -> None:
+    """Wherever in the message they lie, and not as many as they should be."""
+    assert list(message.vector) == numbers_from_proto(message).tolist()
+
+
+def test_without_a_vector_there_are_no_numbers() -> None:
+    """The message is not looked into."""
+    assert numbers_from_proto(pb.BatchMemory(memory=types.Memory(content="x"))).size == 0
 
 
 def test_an_empty_vector_is_none() -> None:
