@@ -13,7 +13,7 @@ from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import memories
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.filters import metadata_terms
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier, fingerprint
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Status, Tier, fingerprint, keywords_of
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
 
@@ -70,7 +70,7 @@ def memory_from_row(row: Row) -> Memory:
         title,
         summary,
         () if tags == _EMPTY_LIST else tuple(json_value(tags)),
-        () if keywords == _EMPTY_LIST else tuple([Keyword(*pair) for pair in json_value(keywords)]),
+        () if keywords == _EMPTY_LIST else keywords_of(json_value(keywords)),
         () if related_ids == _EMPTY_LIST else tuple(json_value(related_ids)),
         () if file_refs == _EMPTY_LIST else tuple([FileRef(*pair) for pair in json_value(file_refs)]),
         importance,
@@ -123,7 +123,7 @@ def memory_values(memory: Memory) -> Values:
         "source": memory.source,
         "title": memory.title,
         "tags": _list_text(memory.tags),
-        "keywords": _list_text([(keyword.term, keyword.weight) for keyword in memory.keywords]),
+        "keywords": _list_text(memory.keywords),
         "related_ids": _list_text(memory.related_ids),
         "file_refs": _list_text([(ref.category, ref.id) for ref in memory.file_refs]),
         "metadata": json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,

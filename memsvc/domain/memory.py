@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.scope import Scope
 
@@ -60,12 +61,19 @@ class Status(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Keyword:
-    """A word that stands for a memory; weight is in 0..1."""
+class Keyword(NamedTuple):
+    """A word that stands for a memory; weight is in 0..1. A tuple, since an import makes ten for every memory."""
 
     term: str
     weight: float
+
+
+_KEYWORD: Callable[[Iterable[object]], Keyword] = partial(tuple.__new__, Keyword)
+
+
+def keywords_of(pairs: Iterable[Iterable[object]]) -> tuple[Keyword, ...]:
+    """Return the keywords of pairs of term and weight, several times as fast as making them one by one."""
+    return tuple(map(_KEYWORD, pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
+from operator import itemgetter
 
 from memsvc.text.scripts import HAN, MARKS, UNSPACED
 from memsvc.text.segmentation import normal_form, segmenter
@@ -33,13 +35,9 @@ def extract_keywords(text: str, limit: int = 10) -> list[tuple[str, float]]:
     case as written. Stop words are left out. Weight = min(0.1·count + 0.2·min(length / 5, 1), 1).
     """
     counts = Counter(_ascii_words(text) if text.isascii() else _candidates(text))
-    weighted = [(word, _weight(word, count)) for word, count in counts.items() if word not in STOP_WORDS]
-    weighted.sort(key=_lightness)
+    weighted = [(word, _weight(len(word), count)) for word, count in counts.items() if word not in STOP_WORDS]
+    weighted.sort(key=itemgetter(1), reverse=True)
     return weighted[: max(limit, 0)]
-
-
-def _lightness(keyword: tuple[str, float]) -> float:
-    return -keyword[1]
 
 
 def _ascii_words(text: str) -> list[str]:
@@ -62,7 +60,7 @@ def _candidates(text: str) -> Iterator[str]:
                 yield bounded(word)
 
 
-def _weight(word: str, count: int) -> float:
-    length = len(word)
+@lru_cache(maxsize=1024)
+def _weight(length: int, count: int) -> float:
     share = _LENGTH_WEIGHT if length >= _FULL_LENGTH else _LENGTH_WEIGHT * length / _FULL_LENGTH
     return round(min(_COUNT_WEIGHT * count + share, 1.0), _DECIMALS)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash, keywords_of
 from memsvc.domain.scope import Scope
 from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.metadata import ContentName, Record
@@ -174,8 +175,9 @@ def content_name(memory: Memory) -> ContentName:
 def extracted_keywords(title: str, content: str) -> tuple[Keyword, ...]:
     """Return the keywords of a memory that was given none, heaviest first, ties by term."""
     found = extract_keywords(f"{title}\n{content}" if title else content)
-    found.sort(key=_by_weight)
-    return tuple([Keyword(term, weight) for term, weight in found])
+    found.sort()
+    found.sort(key=itemgetter(1), reverse=True)
+    return keywords_of(found)
 
 
 def normal_keywords(given: Iterable[Keyword]) -> tuple[Keyword, ...]:
@@ -184,7 +186,8 @@ def normal_keywords(given: Iterable[Keyword]) -> tuple[Keyword, ...]:
     for keyword in given:
         term = keyword.term.lower()
         weights[term] = max(keyword.weight, weights.get(term, 0.0))
-    return tuple(Keyword(term, weight) for term, weight in sorted(weights.items(), key=_by_weight))
+    ordered = sorted(weights.items(), key=_by_weight)
+    return keywords_of(ordered)
 
 
 def _by_weight(keyword: tuple[str, float]) -> tuple[float, str]:
