@@ -148,7 +148,7 @@ def _neighbour(fused: Mapping[int, float], candidates: Mapping[int, Candidate], 
     best: dict[int, float] = {}
     for row, candidate in candidates.items():
         previous = candidate.previous_row
-        if previous in candidates and previous is not None:
+        if previous is not None and previous in candidates:
             share = weight * fused[previous]
             if share > best.get(row, 0.0):
                 best[row] = share
@@ -160,22 +160,21 @@ def _neighbour(fused: Mapping[int, float], candidates: Mapping[int, Candidate], 
 
 def _session(candidates: Mapping[int, Candidate], lexical: Sequence[Ranked], constants: Constants) -> Column:
     """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
+    sessions = {row: one.session_id for row, one in candidates.items() if one.session_id}
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for row, _, score in lexical:
-        candidate = candidates.get(row)
-        if candidate is None or not candidate.session_id:
-            continue
-        session = candidate.session_id
-        count = counts.get(session, 0)
-        if count < constants.session_hits:
-            counts[session] = count + 1
-            sums[session] = sums.get(session, 0.0) + score
+    for row, _, score in lexical if sessions else ():
+        if row in sessions:
+            session = sessions[row]
+            count = counts.get(session, 0)
+            if count < constants.session_hits:
+                counts[session] = count + 1
+                sums[session] = sums.get(session, 0.0) + score
     most = max(sums.values(), default=0.0)
     if not most:
         return {}
     shares = {session: constants.session * total / most for session, total in sums.items()}
-    return {row: shares[one.session_id] for row, one in candidates.items() if one.session_id in shares}
+    return {row: shares[session] for row, session in sessions.items() if session in shares}
 
 
 def _speaker(candidates: Mapping[int, Candidate], named: frozenset[str], weight: float) -> Column:

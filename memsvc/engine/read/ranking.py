@@ -45,12 +45,26 @@ NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 
 
 class Ranking(NamedTuple):
-    """A memory's place in the result: its final score and its best entry. A tuple, since a search makes hundreds."""
+    """A memory's place in the result. A tuple, since a search makes hundreds, whose order is that of the result.
 
-    row: int
+    Attributes:
+        below: The final score, negative.
+        entry_id: The memory's best entry.
+    """
+
+    below: float
     memory_id: str
-    score: float
+    row: int
     entry_id: int
+
+    @property
+    def score(self) -> float:
+        """Return the final score."""
+        return -self.below
+
+    def scaled(self, factor: float) -> Ranking:
+        """Return the place with its score multiplied."""
+        return self._replace(below=self.below * factor)
 
 
 _RANKING: Callable[[Iterable[object]], Ranking] = partial(tuple.__new__, Ranking)
@@ -132,11 +146,14 @@ def _may_be_shown(candidate: Candidate, scope: Scope) -> bool:
 def _places(
     query: SearchQuery, weights: Weighed, candidates: Mapping[int, Candidate], entries: Mapping[int, int]
 ) -> list[Ranking]:
+    least = query.min_score
     kept = [
-        (-score, candidates[row].memory_id, row) for row, score in weights.scores.items() if score >= query.min_score
+        (-score, candidates[row].memory_id, row, entries[row])
+        for row, score in weights.scores.items()
+        if score >= least
     ]
     kept.sort()
-    return list(map(_RANKING, [(row, memory_id, -score, entries[row]) for score, memory_id, row in kept]))
+    return list(map(_RANKING, kept))
 
 
 def _rankings(found: Retrieved) -> Rankings:
@@ -195,7 +212,8 @@ def _best_entries(rankings: Rankings) -> dict[int, int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
     chosen: dict[int, int] = {}
     for name in reversed((BM25, *DENSE.values(), TABLE)):
-        chosen.update([(row, entry) for row, entry, _ in rankings.get(name, ())])
+        if name in rankings:
+            chosen |= {row: entry for row, entry, _ in rankings[name]}
     return chosen
 
 

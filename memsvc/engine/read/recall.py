@@ -125,7 +125,7 @@ def _continued(first: Ranked, second: Ranked, min_score: float) -> tuple[list[Ra
         factor = 1.0
     else:
         factor = first.places[-1].score / others[0].score
-    lowered = [place._replace(score=place.score * factor) for place in others]
+    lowered = [place.scaled(factor) for place in others]
     return [*first.places, *(place for place in lowered if place.score >= min_score)], factor
 
 
