@@ -15,6 +15,7 @@ from backends.sql.counts import count_memories
 from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
 from backends.sql.filters import condition, within
+from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
 from backends.sql.recent import Recent
@@ -153,11 +154,12 @@ class SqlMemoryReads:
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
         if not values:
             return []
-        statement = _select_by(column, len(reach.project_ids))
-        parameters = {column: list_parameter(values)} | _reach_parameters(reach)
-        with self._database.reading() as connection:
-            rows = connection.execute(statement, parameters).all()
-        return [memory_from_row(row) for row in rows]
+        projects = len(reach.project_ids)
+        parameters = {column: list_parameter(dict.fromkeys(values))} | _reach_parameters(reach)
+        with self._database.snapshot() as connection:
+            text = connection.execute(_select_gathered(column, projects), parameters).scalar_one()
+            found = found_in(text, lambda: connection.execute(_select_doubtful(column, projects), parameters).all())
+        return [memory for memory, _ in found.values()]
 
 
 def _without(rows: Sequence[int], found: Mapping[int, object]) -> list[int]:
@@ -181,9 +183,23 @@ def _in_reach(projects: int, owner: sa.ColumnElement[str]) -> sa.ColumnElement[b
 
 @cache
 def _select_by(column: str, projects: int) -> sa.Select[Any]:
+    return _by(column, projects, *MEMORY_COLUMNS)
+
+
+@cache
+def _select_gathered(column: str, projects: int) -> sa.Select[Any]:
+    return _by(column, projects, gathered_memories())
+
+
+@cache
+def _select_doubtful(column: str, projects: int) -> sa.Select[Any]:
+    return _by(column, projects, *DOUBTFUL_COLUMNS).where(IS_DOUBTFUL)
+
+
+def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select[Any]:
     names = listed(column)
     joined = sa.join(names, memories, memories.c[column] == names.c.value)
-    return sa.select(*MEMORY_COLUMNS).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
+    return sa.select(*wanted).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
 
 
 @cache
