@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -14,12 +14,16 @@ from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text
+from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_LIVE, IS_PENDING, ONE, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
 
+_Given: TypeAlias = dict[int, tuple[str, bytes]]
+"""Given vectors with their models, by row."""
+_NOT_GIVEN = ("", b"")
 _ACTIONS = {action.value: action for action in ChangeAction}
 _CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
@@ -27,21 +31,27 @@ _CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_i
 class SqlIndexFeed:
     """`memsvc.ports.metadata.IndexFeed`."""
 
-    def __init__(self, database: Database) -> None:
-        """Read from *database*."""
+    def __init__(self, database: Database, fresh: Fresh) -> None:
+        """Read from *database* what is no longer *fresh*."""
         self._database = database
+        self._fresh = fresh
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
         """Return memories for indexing."""
+        fresh = self._fresh.take(rows)
+        given = {row: (record.given_model, record.given_vector) for row, record in fresh.items()}
         with self._database.snapshot() as connection:
-            return _documents(connection, _live_memories(connection, rows))
+            found = _live_memories(connection, [row for row in rows if row not in fresh])
+            given |= _vectors(connection, list(found))
+            found |= {row: (record.memory, 1) for row, record in fresh.items()}
+            return _documents(connection, found, given)
 
     def scan(self, *, after_row: int, limit: int) -> list[Document]:
         """Return the next memories for indexing."""
         statement = _after(sa.select(*MEMORY_COLUMNS, memories.c.chunk_count), after_row, limit)
         with self._database.snapshot() as connection:
             found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in connection.execute(statement)}
-            return _documents(connection, found)
+            return _documents(connection, found, _vectors(connection, list(found)))
 
     def expected(self, *, after_row: int, limit: int) -> list[Expected]:
         """Return what the indexes should hold."""
@@ -163,14 +173,13 @@ def _joined(table: sa.Table) -> sa.Join:
     return sa.join(wanted, table, table.c.row == wanted.c.value)
 
 
-def _documents(connection: sa.Connection, found: Found) -> list[Document]:
+def _documents(connection: sa.Connection, found: Found, given: _Given) -> list[Document]:
     chunks = _chunks(connection, [row for row, (_, count) in found.items() if count > 1])
-    vectors = _vectors(connection, list(found))
     before = {memory.previous_row for memory, _ in found.values() if memory.previous_row is not None}
     previous = found | _live_memories(connection, list(before - found.keys()))
     documents = []
     for row, (memory, _) in found.items():
-        model, vector = vectors.get(row, ("", b""))
+        model, vector = given.get(row, _NOT_GIVEN)
         earlier = None if memory.previous_row is None else previous.get(memory.previous_row)
         documents.append(
             Document(
@@ -199,7 +208,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
     return dict(chunks)
 
 
-def _vectors(connection: sa.Connection, rows: Sequence[int]) -> dict[int, tuple[str, bytes]]:
+def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     if not rows:
         return {}
     text = connection.execute(_select_vectors(), {"rows": list_parameter(rows)}).scalar_one()

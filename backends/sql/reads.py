@@ -42,7 +42,7 @@ _CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candid
 _Ranked: TypeAlias = tuple[str, str, Candidate]
 """An owner, a project, and what ranking needs of a memory of theirs."""
 KEPT_CANDIDATES = 16_384
-KEPT_MEMORIES = 1_024
+KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,13 +11,14 @@ from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
+from backends.sql.fresh import Fresh
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.schema import bring_up_to_date
 from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
-from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -30,7 +31,8 @@ class SqlMetadataStore:
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
-        self._feed = SqlIndexFeed(database)
+        self._fresh = Fresh()
+        self._feed = SqlIndexFeed(database, self._fresh)
         self._embeddings = SqlEmbeddingCache(database)
 
     @property
@@ -52,12 +54,19 @@ class SqlMetadataStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction; others wait until it ends."""
         changed: AbstractSet[int] = frozenset()
+        inserted: Sequence[Record] = ()
         try:
             with self._database.writing() as connection:
                 transaction = SqlTransaction(connection, self._now())
-                changed = transaction.changed
+                changed, inserted = transaction.changed, transaction.inserted
                 yield transaction
                 transaction.refuse_when_void()
+                # Before the commit: after it the indexer may ask for them at once.
+                self._fresh.keep(inserted)
+                self._fresh.forget(changed)
+        except BaseException:
+            self._fresh.forget(record.memory.row for record in inserted)
+            raise
         finally:
             # Also when the commit failed: it may have happened all the same.
             self._memories.forget(changed)

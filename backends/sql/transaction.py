@@ -39,11 +39,17 @@ class SqlTransaction:
         self._depth = 0
         self._is_void = False
         self._changed: set[int] = set()
+        self._inserted: list[Record] = []
 
     @property
     def changed(self) -> AbstractSet[int]:
         """Return the rows of memories that were there before and may be otherwise now."""
         return self._changed
+
+    @property
+    def inserted(self) -> Sequence[Record]:
+        """Return the memories that were not there before, as they were inserted here."""
+        return self._inserted
 
     @property
     def position(self) -> int:
@@ -53,7 +59,7 @@ class SqlTransaction:
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
-        position, name = self._position, f"savepoint_{self._depth}"
+        position, inserted, name = self._position, len(self._inserted), f"savepoint_{self._depth}"
         self._connection.exec_driver_sql(f"SAVEPOINT {name}")
         self._depth += 1
         try:
@@ -62,6 +68,7 @@ class SqlTransaction:
         except BaseException:
             self._connection.exec_driver_sql(f"ROLLBACK TO {name}")
             self._position, self._is_void = position, False
+            del self._inserted[inserted:]
             raise
         finally:
             self._connection.exec_driver_sql(f"RELEASE {name}")
@@ -108,8 +115,10 @@ class SqlTransaction:
         rows, positions = self._allot(rows=len(records), positions=len(records))
         first = rows - len(records) + 1
         written = _numbered([record.memory for record in records], first)
+        numbered = [_with_memory(*pair) for pair in zip(records, written, strict=True)]
         with self._void_on_race():
-            insert_records(self._connection, [_with_memory(*pair) for pair in zip(records, written, strict=True)])
+            insert_records(self._connection, numbered)
+        self._inserted += numbered
         self._log(written, ChangeAction.CREATED, positions)
         return written
 

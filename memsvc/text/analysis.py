@@ -23,6 +23,8 @@ _RUN_CHARS = 512
 _SAFE_CHARS = MAX_TERM_BYTES // 4
 """No word of a run this short can exceed the longest term."""
 
+_SHORT_CHARS = 300
+_SHORT_TEXTS = 2048
 _MOST_WORDS = 4096
 """How many words are remembered for the terms of one query."""
 
@@ -107,17 +109,22 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
 
 def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
+    if len(text) <= _SHORT_CHARS:
+        return [span for span in _short_spans(text) if span[0] in wanted]
     wanted = frozenset(wanted)
     holders = _holders(wanted)
-    if text.isascii():
-        matches = [match for match in _ASCII_WORD.finditer(text) if holders[match[0]]]
-    else:
-        matches = [match for match in _RUN.finditer(text) if _may_match(match, wanted, holders)]
     spans: list[tuple[str, int, int]] = []
-    for match in matches:
-        offset = match.start()
-        spans += [(span[0], offset + span[1], offset + span[2]) for span in _run_spans(match) if span[0] in wanted]
+    for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
+        if _may_match(match, wanted, holders):
+            offset = match.start()
+            spans += [(span[0], offset + span[1], offset + span[2]) for span in _run_spans(match) if span[0] in wanted]
     return spans
+
+
+@lru_cache(maxsize=_SHORT_TEXTS)
+def _short_spans(text: str) -> list[tuple[str, int, int]]:
+    """Return the spans of a text that hits show whole: the same memories are found again and again."""
+    return term_spans(text)
 
 
 class _Holders(dict[str, bool]):
