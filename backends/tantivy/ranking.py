@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 from tantivy import Query, Searcher
 
 from backends.tantivy.schema import ENTRY
 from memsvc.domain.entries import Hit, hits_of
 
+_HALF = np.uint32(1 << 3)
+_KEPT_BITS = np.uint32(0xFFFF_FFF0)
+"""Six digits of a score."""
 _MARGIN = 16
 _GROWTH = 4
 _MOST = 16_384
@@ -26,15 +33,18 @@ def best_hits(searcher: Searcher, query: Query, *, limit: int) -> list[Hit]:
     ):
         wanted = min(wanted * _GROWTH, total)
         found = searcher.search(query, wanted, count=False).hits
-    entries = searcher.fast_field_values(ENTRY, [address for _, address in found])
-    ordered = sorted([(-_rounded(score), entry) for entry, (score, _) in zip(entries, found, strict=True)])
-    return hits_of([int(entry or 0) for _, entry in ordered[:limit]], [-score for score, _ in ordered[:limit]])
+    entries = np.array(searcher.fast_field_values(ENTRY, [address for _, address in found]), np.int64)
+    scores = _rounded([score for score, _ in found])
+    order = np.lexsort((entries, -scores))[:limit]
+    return hits_of(entries[order].tolist(), scores[order].tolist())
 
 
 def _is_tied(one: float, other: float) -> bool:
-    return _rounded(one) == _rounded(other)
+    first, second = _rounded([one, other])
+    return bool(first == second)
 
 
-def _rounded(score: float) -> float:
+def _rounded(scores: Sequence[float]) -> npt.NDArray[np.float32]:
     # The sum of several terms differs in the last bits with the order of addition, which differs by segment.
-    return float(f"{score:.6g}")
+    bits = np.array(scores, np.float32).view(np.uint32)
+    return ((bits + _HALF) & _KEPT_BITS).view(np.float32)
