@@ -10,6 +10,14 @@ import structlog
 from memsvc.settings import LogFormat, LogSettings
 
 
+class _Lines(structlog.WriteLogger):
+    """Writes the service's own lines straight to stderr: a record of the standard library takes twice the time."""
+
+    def __init__(self, name: str = "memsvc") -> None:
+        super().__init__(sys.stderr)
+        self.name = name
+
+
 def configure(settings: LogSettings) -> None:
     """Send everything at or above the level to stderr, as JSON lines or for a terminal."""
     console = settings.format is LogFormat.CONSOLE or (settings.format is LogFormat.AUTO and sys.stderr.isatty())
@@ -19,24 +27,23 @@ def configure(settings: LogSettings) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()) if console else structlog.processors.JSONRenderer()
-    )
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.ExceptionRenderer() if not console else structlog.processors.StackInfoRenderer(),
-            renderer,
-        ],
+    rendering: list[structlog.types.Processor] = (
+        [structlog.processors.StackInfoRenderer(), structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if console
+        else [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
     )
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
+        )
+    )
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.basicConfig(level=settings.level, handlers=[handler], force=True)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        processors=[*shared, *rendering],
+        logger_factory=_Lines,
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level)),
         cache_logger_on_first_use=False,
     )
