@@ -16,8 +16,11 @@ from memsvc.cli.failures import FAILED, CommandError, told
 from memsvc.cli.output import MILLI, write, write_table
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from memsvc.server.options import ServerOptions
-    from memsvc.settings import ServerSettings, Settings
+    from memsvc.settings import EventLoop, ServerSettings, Settings
 
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
@@ -62,7 +65,17 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
     logs.configure(settings.log)
     with bootstrap.running(settings) as application:
         _tune_interpreter()
-        asyncio.run(build(application, _options(settings, addresses)).run(ready))
+        with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
+            runner.run(build(application, _options(settings, addresses)).run(ready))
+
+
+def _loop_factory(chosen: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop, None for Python's own."""
+    if chosen != "uvloop":
+        return None
+    import uvloop  # noqa: PLC0415 - a quick start
+
+    return uvloop.new_event_loop
 
 
 def _tune_interpreter() -> None:
