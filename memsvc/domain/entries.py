@@ -48,12 +48,12 @@ def ordinal_of(entry: int) -> int:
     return entry & MAX_ORDINAL
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """The filterable fields of a memory as an index keeps them beside each entry.
 
-    Times are microseconds since the epoch; None where the memory has none. *metadata* holds one canonical
-    string for each scalar of the memory's metadata: see `memsvc.domain.filters.metadata_term`.
+    A tuple, which is made in a fraction of the time. Times are microseconds since the epoch; None where the memory
+    has none. *metadata* holds one canonical string for each scalar of the memory's metadata: see
+    `memsvc.domain.filters.metadata_term`.
     """
 
     row: int
@@ -104,20 +104,22 @@ def hits_of(entry_ids: Iterable[int], scores: Iterable[float]) -> list[Hit]:
 
 def attributes_of(memory: Memory) -> Attributes:
     """Return the filterable fields of *memory*."""
+    scope = memory.scope
     return Attributes(
         row=memory.row,
-        owner=memory.scope.owner,
-        project_id=memory.scope.project_id,
-        agent_id=memory.scope.agent_id,
-        session_id=memory.scope.session_id,
-        layer=memory.layer.value,
-        kind=memory.kind.value,
+        owner=scope.owner,
+        project_id=scope.project_id,
+        agent_id=scope.agent_id,
+        session_id=scope.session_id,
+        # str() of these enums is their value, and takes a quarter of the time of asking for it.
+        layer=str(memory.layer),
+        kind=str(memory.kind),
         category=memory.category,
-        tier=memory.tier.value,
-        status=memory.status.value,
+        tier=str(memory.tier),
+        status=str(memory.status),
         speaker=memory.speaker,
         tags=memory.tags,
-        metadata=metadata_terms(memory.metadata),
+        metadata=metadata_terms(memory.metadata) if memory.metadata else (),
         importance=memory.importance,
         confidence=memory.confidence,
         create_time=to_micros(memory.create_time),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memsvc.domain.entries import View
+from memsvc.domain.entries import Attributes, View, attributes_of
 from memsvc.domain.memory import Memory
 
 
@@ -52,6 +52,7 @@ class Document:
         previous: The memory written before it in the same session, when it is still there.
         given_vector: Little-endian float32 bytes of an embedding that the caller gave; empty when none.
         given_model: The model whose space the given vector is in.
+        attributes: What filters test; made here, once for all entries of all indexes.
     """
 
     memory: Memory
@@ -59,6 +60,11 @@ class Document:
     previous: Memory | None = None
     given_vector: bytes = b""
     given_model: str = ""
+    attributes: Attributes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the memory."""
+        object.__setattr__(self, "attributes", attributes_of(self.memory))
 
 
 @dataclass(frozen=True, slots=True)

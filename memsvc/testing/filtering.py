@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -61,7 +60,7 @@ ODD += ["null", "true", "1", "[1]", "{}", "a\nb", "a\tb", "nul\x00byte", "nul", 
 def everything(row: int, /, **values: Any) -> Attributes:
     """Return attributes that have a value in every field; *values* are those of `Attributes`."""
     plain = factories.attributes(row, event_time=NOW, expire_time=LATER, tags=("a",), metadata={"k": "v"})
-    return replace(plain, **values)
+    return plain._replace(**values)
 
 
 class FilteringContract(IndexSeams[E, M]):

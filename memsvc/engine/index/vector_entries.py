@@ -7,7 +7,7 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from memsvc.domain.entries import View, attributes_of, entry_id
+from memsvc.domain.entries import View, entry_id
 from memsvc.domain.indexing import Document
 from memsvc.engine.index.centring import Means, centred
 from memsvc.engine.index.embedding import Embedding
@@ -89,8 +89,7 @@ class VectorEntries:
 
 
 def _entries(document: Document, passages: Sequence[Passage], vectors: Iterator[Vector]) -> list[VectorEntry]:
-    attributes = attributes_of(document.memory)
-    row = document.memory.row
+    row, attributes = document.memory.row, document.attributes
     return [
         VectorEntry(entry_id(row, passage.view, passage.ordinal), passage.view, next(vectors), attributes)
         for passage in passages

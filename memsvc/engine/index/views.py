@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memsvc.domain.entries import MAX_ORDINAL, LexicalEntry, View, attributes_of, entry_id
+from memsvc.domain.entries import MAX_ORDINAL, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import Document
 from memsvc.domain.memory import Layer, Memory
 from memsvc.engine.courtesy import COURTESY
@@ -80,7 +80,6 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
     COURTESY.give_way()
     memory, before = document.memory, _line_before(document)
-    attributes = attributes_of(memory)
     return [
         LexicalEntry(
             entry_id(memory.row, View.CHUNK, chunk.ordinal),
@@ -92,7 +91,7 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
                 moment=memory.event_time or memory.create_time,
                 previous=previous_line(before.speaker, before.content) if before and not chunk.ordinal else "",
             ),
-            attributes,
+            document.attributes,
         )
         for chunk in document.chunks[: MAX_ORDINAL + 1]
     ]
