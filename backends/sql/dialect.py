@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -69,6 +70,28 @@ def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
     Without statistics it believes that one owner has but ten memories, and would read them all to find three by row.
     """
     return UnaryExpression(column, operator=operators.custom_op("+"), type_=column.type)
+
+
+def exploded(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
+    """Return a table of one column `value` made of the JSON array in *column*, beside the row that it is of."""
+    return sa.func.json_each(column).table_valued("value", name="exploded")
+
+
+def element(array: sa.ColumnElement[Any], place: int) -> sa.ColumnElement[Any]:
+    """Return the text or number at a place of a JSON array."""
+    return sa.func.json_extract(array, sa.literal_column(f"'$[{place}]'"))
+
+
+def execute_quickly(connection: sa.Connection, statement: sa.Insert, parameters: Mapping[str, Any]) -> None:
+    """Execute a statement that is kept for good: given to the driver as text, it takes half of the time."""
+    text, names = _compiled(connection.dialect, statement)
+    connection.exec_driver_sql(text, tuple([parameters[name] for name in names]))
+
+
+@cache
+def _compiled(dialect: sa.Dialect, statement: sa.Insert) -> tuple[str, list[str]]:
+    compiled = statement.compile(dialect=dialect)
+    return str(compiled), compiled.positiontup or []
 
 
 def insert_new(table: sa.Table) -> sa.Insert:

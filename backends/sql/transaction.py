@@ -19,8 +19,9 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, w
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.errors import translate
 from backends.sql.filters import within
-from backends.sql.rows import delete_rows, insert_many, insert_records, update_record
-from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, outbox, revisions
+from backends.sql.journal import note_changes, note_revisions
+from backends.sql.rows import delete_rows, insert_records, update_record
+from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
@@ -119,7 +120,7 @@ class SqlTransaction:
         with self._void_on_race():
             insert_records(self._connection, numbered)
         self._inserted += numbered
-        self._log(written, ChangeAction.CREATED, positions)
+        self._log(first, rows, ChangeAction.CREATED, positions)
         return written
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
@@ -131,7 +132,7 @@ class SqlTransaction:
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
         self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
-        self._log([after.memory], action, position)
+        self._log(before.row, before.row, action, position)
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
@@ -140,8 +141,9 @@ class SqlTransaction:
             return
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
+        note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
+        self._position = position
         delete_rows(self._connection, stored)
-        self._log_changes([stored], ChangeAction.PURGED, position)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -191,34 +193,9 @@ class SqlTransaction:
         taken = self._connection.execute(_take_numbers(), {"rows": rows, "positions": positions}).one()
         return taken[0], taken[1]
 
-    def _log(self, written: Sequence[Memory], action: ChangeAction, last_position: int) -> None:
-        values = [
-            {
-                "row": memory.row,
-                "revision": memory.revision,
-                "action": action.value,
-                "time": self._time,
-                "snapshot": None,
-            }
-            for memory in written
-        ]
-        insert_many(self._connection, revisions, values)
-        self._log_changes(written, action, last_position)
-
-    def _log_changes(self, written: Sequence[Memory], action: ChangeAction, last_position: int) -> None:
-        values = [
-            {
-                "position": position,
-                "row": memory.row,
-                "memory_id": memory.id,
-                "action": action.value,
-                "revision": memory.revision,
-                "time": self._time,
-                "applied": 0,
-            }
-            for position, memory in enumerate(written, start=last_position - len(written) + 1)
-        ]
-        insert_many(self._connection, outbox, values)
+    def _log(self, first: int, last: int, action: ChangeAction, last_position: int) -> None:
+        note_revisions(self._connection, first, last, action, self._time)
+        note_changes(self._connection, first, last, action, self._time, last_position)
         self._position = last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
