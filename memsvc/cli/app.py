@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import demo, importing, lifecycle, memories, process, searching
+from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching
 
 app = typer.Typer(
     name="memsvc",
@@ -23,7 +23,9 @@ app.command()(demo.demo)
 app.command()(memories.add)
 app.command()(memories.get)
 app.command("list")(memories.list_memories)
-app.command()(memories.delete)
+app.command()(changes.update)
+app.command()(changes.delete)
+app.command()(changes.restore)
 app.command()(searching.search)
 app.command("import")(importing.import_memories)
 app.command()(lifecycle.stats)
@@ -31,6 +33,7 @@ app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
 app.command()(process.backends)
+app.command()(projects.project)
 
 
 def _tell_version(wanted: bool) -> None:  # noqa: FBT001 - called by typer

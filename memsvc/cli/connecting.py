@@ -8,19 +8,21 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from memsvc.cli.failures import told
+from memsvc.cli.failures import CommandError, told
 
 if TYPE_CHECKING:
-    from memsvc.client import Memsvc
+    from memsvc.client import Memsvc, Project
 
 P = ParamSpec("P")
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
-PANEL = "Connection"
+HERE = "."
+"""Stands for the project of the current folder."""
 
 
 def os_user() -> str:
@@ -51,6 +53,26 @@ class Session:
             yield client
 
 
+def _project(named: str) -> str:
+    """Return the id of a project that may be named by the folder one stands in."""
+    return project_of(Path.cwd()).id if named == HERE else named
+
+
+def project_of(folder: Path) -> Project:
+    """Return the project of a folder.
+
+    Raises:
+        CommandError: It belongs to none.
+    """
+    from memsvc.client.projects import find_project  # noqa: PLC0415 - a quick start
+
+    found = find_project(folder)
+    if found is None:
+        message = f"No project found from {folder.absolute()} up; put a file .memsvc with its name into its root."
+        raise CommandError(message)
+    return found
+
+
 _OPTIONS = {
     "address": (
         Annotated[str, typer.Option(envvar="MEMSVC_ADDRESS", help="The service: HOST:PORT or unix:PATH.")],
@@ -61,7 +83,12 @@ _OPTIONS = {
         "",
     ),
     "project": (
-        Annotated[str, typer.Option(envvar="MEMSVC_PROJECT", help="The project; without it, global memories.")],
+        Annotated[
+            str,
+            typer.Option(
+                envvar="MEMSVC_PROJECT", help='The project, "." for that of this folder; else global memories.'
+            ),
+        ],
         "",
     ),
     "as_json": (Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")], False),
@@ -78,10 +105,9 @@ def connected(command: Callable[Concatenate[Session, P], None]) -> Callable[...,
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        session = Session(*(given.pop(name) for name in _OPTIONS))
-        if not session.user:
-            session = Session(session.address, os_user(), session.project, session.as_json)
-        with told(session.address):
+        address, user, project, as_json = (given.pop(name) for name in _OPTIONS)
+        with told(address):
+            session = Session(address, user or os_user(), _project(project), as_json)
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]

@@ -1,4 +1,4 @@
-"""The commands about single memories: add, get, list, delete."""
+"""The commands that store and show memories: add, get, list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.choices import Kind, Layer, OnDuplicate
 from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -143,23 +142,3 @@ def _row(memory: types.Memory) -> tuple[str, str, str]:
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
     return memory.id, date_of(memory), shortened(f"{who}{heading}{memory.content}", CONTENT_WIDTH)
-
-
-@connected
-def delete(
-    session: Session,
-    *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
-    hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
-    conversation: options.Conversation = "",
-) -> None:
-    """Delete a memory."""
-    if not memory_id:
-        message = "Name the memory by its ID; `memsvc list` shows it."
-        raise CommandError(message)
-    with session.client(conversation=conversation) as client:
-        reply = client.delete(memory_id, hard=hard)
-    if session.as_json:
-        write_json(reply)
-    else:
-        write(f"{memory_id} {'removed for good' if hard else 'deleted'}")

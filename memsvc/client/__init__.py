@@ -5,6 +5,7 @@ from __future__ import annotations
 from memsvc.client.asynchronous import AsyncMemsvc
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
+from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
 from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
 
@@ -17,7 +18,9 @@ __all__ = [
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "Project",
     "Search",
     "SearchOptions",
     "Violation",
+    "find_project",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +23,25 @@ class VectorEntry:
     view: View
     vector: Vector
     attributes: Attributes
+
+
+class PendingSearch(Protocol):
+    """A search that was begun. One that nobody asks for its result costs nobody else anything."""
+
+    def result(self) -> list[Hit]:
+        """Return what `VectorIndex.search` returns, or raise what it raises. At most once, from any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The pending search of an index that can begin none: all is done when the result is asked for."""
+
+    search: Callable[[], list[Hit]]
+
+    def result(self) -> list[Hit]:
+        """Search."""
+        return self.search()
 
 
 class VectorIndex(DerivedIndex[VectorEntry], Protocol):
@@ -48,6 +68,18 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
             DeadlineExceededError: The deadline passed first.
             BackendUnavailableError: The index cannot be reached.
             BackendClosedError: The index was closed.
+        """
+        ...
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> PendingSearch:
+        """Start a search, and return at once what its result is taken from, so that the caller can work meanwhile.
+
+        Whatever `search` raises comes with the result. The result is that of a search at some moment between this
+        call and the end of `result`, so it sees every change that was made before this call. Any number may be begun
+        before the first result is taken, and results may be taken in any order. An index that has nothing to gain
+        returns `Deferred`.
         """
         ...
 

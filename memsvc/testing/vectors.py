@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Attributes, Hit, View, entry_id
-from memsvc.domain.errors import BackendClosedError, DimensionMismatchError
+from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
 from memsvc.ports.index import Generation
-from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.entries import EntriesContract
 from memsvc.testing.filtering import FilteringContract
@@ -79,6 +80,10 @@ class VectorIndexContract(
     def seek(self, index: VectorIndex, vector: Sequence[float], view: View = View.CHUNK) -> list[Hit]:
         """Search for a direction."""
         return index.search(unit(*vector), view=view, reach=REACH, limit=100, deadline=NO_HURRY)
+
+    def pend(self, index: VectorIndex, vector: Sequence[float], *, deadline: Deadline = NO_HURRY) -> PendingSearch:
+        """Begin a search for a direction among the chunks."""
+        return index.begin_search(unit(*vector), view=View.CHUNK, reach=REACH, limit=100, deadline=deadline)
 
     def test_scores_are_cosine_similarities(self, live: VectorIndex) -> None:
         """The score is the cosine, from 1 for the same direction to -1 for the opposite."""
@@ -217,3 +222,71 @@ class VectorIndexContract(
 
         with pytest.raises(BackendClosedError):
             live.graph_pays()
+
+    def test_begun_searches_find_the_same_in_any_order(self, live: VectorIndex) -> None:
+        """However many searches are begun, each gives what `search` gives, whichever is asked first."""
+        rows = range(60)
+        directions = [(float(np.cos(row / 10)), float(np.sin(row / 10)), 0.0, 0.0) for row in rows]
+        live.replace({row: [vector_entry(factories.attributes(row), unit(*directions[row]))] for row in rows})
+
+        pending = [self.pend(live, direction) for direction in directions]
+        found = {place: pending[place].result() for place in sorted(range(len(pending)), key=lambda n: (n % 3, -n))}
+
+        assert [found[place] for place in range(len(pending))] == [self.seek(live, one) for one in directions]
+        assert [found[place][0].entry_id for place in range(len(pending))] == [chunk(row) for row in rows]
+
+    def test_searches_are_begun_by_several_threads(self, live: VectorIndex) -> None:
+        """Threads that each hold several begun searches neither wait for one another nor get another's result."""
+        rows = range(1, 9)
+        live.replace({row: [vector_entry(factories.attributes(row), unit(1, row, 0, 0))] for row in rows})
+
+        def best_of_each(_turn: int) -> list[int]:
+            pending = [self.pend(live, (1, row, 0, 0)) for row in rows]
+            return [one.result()[0].entry_id for one in reversed(pending)]
+
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(best_of_each, range(40)))
+
+        assert found == [[chunk(row) for row in reversed(rows)]] * 40
+
+    def test_begun_search_that_nobody_asks_does_no_harm(self, live: VectorIndex) -> None:
+        """Searches, changes and generations go on, however many results are never taken."""
+        live.replace(self.changes(factories.attributes(1)))
+        kept = [self.pend(live, EAST) for _ in range(100)]
+        for _ in range(100):
+            self.pend(live, EAST)
+        live.replace(self.changes(factories.attributes(2)))
+
+        assert self.rows(live) == [1, 2]
+        self.renew(live, 2, factories.attributes(3))
+        assert self.rows(live) == [3]
+        assert {hit.entry_id for one in kept for hit in one.result()} <= {chunk(1), chunk(2), chunk(3)}
+
+    def test_search_begun_before_a_switch_sees_one_generation(self, live: VectorIndex) -> None:
+        """Its result is whole: of the generation before or of the next."""
+        self.renew(live, 2, factories.attributes(1), factories.attributes(2))
+        pending = self.pend(live, EAST)
+        self.renew(live, 3, factories.attributes(7), factories.attributes(8))
+
+        assert [hit.entry_id for hit in pending.result()] in ([chunk(1), chunk(2)], [chunk(7), chunk(8)])
+
+    def test_begun_search_fails_with_its_result(self, live: VectorIndex) -> None:
+        """Whatever is wrong is raised where the result is taken, not where the search is begun."""
+        late, wrong = self.pend(live, EAST, deadline=Deadline.after(0)), self.pend(live, (1, 0, 0))
+
+        with pytest.raises(DeadlineExceededError):
+            late.result()
+        with pytest.raises(DimensionMismatchError):
+            wrong.result()
+
+    def test_search_begun_on_a_closed_index_fails(self, live: VectorIndex, close: Callable[[], None]) -> None:
+        """Beginning one is harmless; its result says that the index is closed."""
+        close()
+        pending = self.pend(live, EAST)
+
+        with pytest.raises(BackendClosedError):
+            pending.result()
+
+    def test_search_begun_without_a_generation_finds_nothing(self, index: VectorIndex) -> None:
+        """As a search does."""
+        assert self.pend(index, EAST).result() == []

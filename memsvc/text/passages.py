@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from memsvc.text.analysis import terms
 from memsvc.text.dates import date_terms
@@ -43,17 +44,27 @@ def lexical_terms(
     Repetition inside one field is what weighs parts against each other without separate length norms. In text of
     more than `LONG_TERMS` terms every part is written once.
     """
-    own = terms(" \n".join((*_headings(title, heading_path, text), _line(speaker, text))))
-    date = terms(date_terms(moment, han=is_han(text))) if moment else []
-    before = terms(previous) if previous else []
+    own = _terms(" \n".join((*_headings(title, heading_path, text), _line(speaker, text))))
+    date = _terms(date_terms(moment, han=is_han(text))) if moment else ()
+    before = _terms(previous) if previous else ()
     if len(own) > LONG_TERMS:
-        return before + date + own
-    return before * PREVIOUS_WEIGHT + date * DATE_WEIGHT + own * OWN_WEIGHT
+        return [*before, *date, *own]
+    return [*before * PREVIOUS_WEIGHT, *date * DATE_WEIGHT, *own * OWN_WEIGHT]
 
 
 def previous_line(speaker: str, text: str) -> str:
     """Return what a memory passes on to the next one of its session as the line before: "Anna: text", not too long."""
     return _line(speaker, text[:PREVIOUS_CHARS])
+
+
+def _terms(text: str) -> tuple[str, ...]:
+    return _remembered_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
+
+
+@lru_cache(maxsize=256)
+def _remembered_terms(text: str) -> tuple[str, ...]:
+    """Analyse a line once, though the next line of its session needs it too; days recur even more."""
+    return tuple(terms(text))
 
 
 def _line(speaker: str, text: str) -> str:

@@ -180,3 +180,34 @@ def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     assert run("diagnose").splitlines()[-1] == "healthy"
     assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
     assert run("reindex").splitlines()[-1] == "done"
+
+
+def test_a_memory_is_changed_and_brought_back(run: Any) -> None:
+    """`update` changes what is given, from the revision that is named; `restore` takes a deletion back."""
+    memory_id = run("add", "喜欢喝茶", "--tag", "a").split()[0]
+
+    assert run("update", memory_id, "--content", "-", "--tag", "b", "--importance", "5", given="喜欢喝咖啡") == (
+        f"{memory_id} updated, revision 2\n"
+    )
+    assert run("update", memory_id, "--clear", "tags", "--revision", "2") == f"{memory_id} updated, revision 3\n"
+    run("update", memory_id, "--title", "x", "--revision", "2", code=1)
+    run("update", memory_id, code=1)
+    shown = json.loads(run("get", memory_id, "--json"))
+    assert (shown["content"], shown["tags"], shown["importance"], shown["title"]) == ("喜欢喝咖啡", [], 5, "")
+    run("delete", memory_id, "--revision", "1", code=1)
+    run("delete", memory_id)
+    run("get", memory_id, code=1)
+    assert run("restore", memory_id) == f"{memory_id} restored, revision 5\n"
+
+
+def test_a_dot_stands_for_the_project_of_the_folder(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored with it is found under the project's name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".memsvc").write_text("acme/tools\n")
+
+    memory_id = run("add", "The build needs make.", "--project", ".").split()[0]
+
+    assert json.loads(run("get", memory_id, "--project", "acme/tools", "--json"))["scope"]["projectId"] == "acme/tools"
+    told = CliRunner().invoke(app, ["project", "--json"])
+    assert json.loads(told.stdout) == {"id": "acme/tools", "root": str(tmp_path)}
+    assert CliRunner().invoke(app, ["project", "/"]).exit_code == 1

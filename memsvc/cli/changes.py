@@ -1,0 +1,106 @@
+"""The commands that change single memories: update, delete, restore."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import Kind, Layer
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import CommandError
+from memsvc.cli.output import write, write_json
+
+if TYPE_CHECKING:
+    from memsvc.client import Changes, values
+
+MemoryId = Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")]
+Revision = Annotated[int, typer.Option(min=0, help="Only from this revision on; 0: from any.")]
+
+
+@connected
+def update(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    memory_id: MemoryId,
+    content: Annotated[str | None, typer.Option(help='The new text; "-" reads it from stdin.')] = None,
+    title: Annotated[str | None, typer.Option(help="A short heading.")] = None,
+    layer: Annotated[Layer | None, typer.Option(help="How long it is meant to last.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="What it is.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A label to filter by, in place of all. May be repeated.")
+    ] = None,
+    importance: Annotated[int | None, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = None,
+    when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
+    clear: Annotated[list[str] | None, typer.Option(help="A field to empty, by its name in the API.")] = None,
+    revision: Revision = 0,
+    conversation: options.Conversation = "",
+) -> None:
+    """Change what is given of a memory."""
+    _refuse_unnamed(memory_id)
+    changes: Changes = {}
+    if content is not None:
+        changes["content"] = sys.stdin.read() if content == "-" else content
+    if title is not None:
+        changes["title"] = title
+    if layer is not None:
+        changes["layer"] = cast("values.Layer", layer.name)
+    if kind is not None:
+        changes["kind"] = cast("values.Kind", kind.name)
+    if tag is not None:
+        changes["tags"] = tag
+    if importance is not None:
+        changes["importance"] = importance
+    if when is not None:
+        changes["event_time"] = when.astimezone(UTC)
+    if not (changes or clear):
+        message = "Say what to change, such as --content or --title, or what to --clear."
+        raise CommandError(message)
+    with session.client(conversation=conversation) as client:
+        reply = client.update(memory_id, expected_revision=revision, clear=clear or (), **changes)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{memory_id} updated, revision {reply.memory.revision}")
+
+
+@connected
+def delete(
+    session: Session,
+    *,
+    memory_id: MemoryId,
+    hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
+    revision: Revision = 0,
+    conversation: options.Conversation = "",
+) -> None:
+    """Delete a memory."""
+    _refuse_unnamed(memory_id)
+    with session.client(conversation=conversation) as client:
+        reply = client.delete(memory_id, hard=hard, expected_revision=revision)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{memory_id} {'removed for good' if hard else 'deleted'}")
+
+
+@connected
+def restore(
+    session: Session, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
+) -> None:
+    """Make a memory that was deleted or put aside active again."""
+    _refuse_unnamed(memory_id)
+    with session.client(conversation=conversation) as client:
+        reply = client.restore(memory_id, expected_revision=revision)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{memory_id} restored, revision {reply.memory.revision}")
+
+
+def _refuse_unnamed(memory_id: str) -> None:
+    if not memory_id:
+        message = "Name the memory by its ID; `memsvc list` shows it."
+        raise CommandError(message)
