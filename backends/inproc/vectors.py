@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -18,7 +19,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.embedder import Vector
 from memsvc.ports.index import Generation, Listed
-from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 
 NAME = "inproc vectors"
 
@@ -96,6 +97,14 @@ class InprocVectorIndex:
             if entry.view == view and within(reach, entry.attributes) and matches(where, entry.attributes)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> PendingSearch:
+        """Return what searches when the result is asked for."""
+        return Deferred(
+            partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
+        )
 
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
         """Start an empty generation."""

@@ -1,7 +1,8 @@
-"""The child process that holds the shards: `python -m backends.qdrant.edge_process LIFELINE NICENESS CONNECTION...`.
+"""The child process that holds a shard: `python -m backends.qdrant.edge_process LIFELINE NICENESS CONNECTION...`.
 
 The engine's binding holds the interpreter lock in every call, so it runs here, where nothing else has to. One
 thread, one loop: all searches that wait are answered before one slice of a change is made, so neither starves.
+What takes longer than a slice is done before the process is searched: each generation has a process of its own.
 
 It never flushes a live shard: that took 50 to 800 ms in which no search was answered. The write-ahead log makes every
 change durable, and opening a shard replays it at 50 µs a point; a new generation, which its builder flushes, comes
@@ -11,6 +12,7 @@ before the log grows long.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import select
 import signal
@@ -23,32 +25,27 @@ from typing import Any
 from backends.qdrant.frames import Connection, Message
 from backends.qdrant.shard import Shard
 
-ANSWER, FAULT, NO_SHARD = "answer", "fault", "no shard"
-"""The first word of a reply: the value, or the engine's text, or the name of a shard that is not open."""
+ANSWER, FAULT = "answer", "fault"
+"""The first word of a reply: then comes the value, or the engine's text."""
 _SLOW = frozenset({"write", "finish", "create", "open", "close"})
 """Operations that wait while searches are waiting."""
 
 
-class ShardNotOpenError(LookupError):
-    """No shard of this name is open."""
-
-
 class EdgeProcess:
-    """The shards by name, and what can be done with them."""
+    """The shard, and what can be done with it."""
 
     def __init__(self) -> None:
-        self._shards: dict[str, Shard] = {}
+        self._opened: Shard | None = None
         self.operations: dict[str, Callable[..., Any]] = {
-            "ping": lambda _blob: None,
             "create": self._create,
             "open": self._open,
             "close": self._close,
             "write": self._write,
             "search": self._search,
-            "count": lambda _blob, name, where: self._shard(name).count(where),
-            "page": lambda _blob, name, *rest: self._shard(name).page(*rest),
-            "finish": lambda _blob, name: self._shard(name).finish(),
-            "largest": lambda _blob, name, field: self._shard(name).largest(field),
+            "count": lambda _blob, where: self._shard.count(where),
+            "page": lambda _blob, *rest: self._shard.page(*rest),
+            "finish": lambda _blob: self._shard.finish(),
+            "largest": lambda _blob: self._shard.largest_owner()[1],
         }
 
     def answer(self, message: Message, blob: bytes) -> Message:
@@ -56,34 +53,33 @@ class EdgeProcess:
         operation, *rest = message
         try:
             return ANSWER, self.operations[operation](blob, *rest)
-        except ShardNotOpenError:
-            return NO_SHARD, rest[0]
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exception, for whatever it refuses
             return FAULT, f"{operation}: {error}"
 
-    def _shard(self, name: str) -> Shard:
-        shard = self._shards.get(name)
-        if shard is None:
-            raise ShardNotOpenError
-        return shard
+    @property
+    def _shard(self) -> Shard:
+        if self._opened is None:
+            message = "No shard is open."
+            raise LookupError(message)
+        return self._opened
 
-    def _create(self, _blob: bytes, name: str, path: str, dimension: int, graph: tuple[int, int] | None) -> None:
-        self._shards[name] = Shard.create(path, dimension, graph)
+    def _create(self, _blob: bytes, path: str, dimension: int, graph: tuple[int, int] | None) -> None:
+        self._opened = Shard.create(path, dimension, graph)
 
-    def _open(self, _blob: bytes, name: str, path: str, dimension: int) -> None:
-        if name not in self._shards:
-            self._shards[name] = Shard.load(path, dimension)
+    def _open(self, _blob: bytes, path: str, dimension: int) -> None:
+        self._opened = Shard.load(path, dimension)
+        self._opened.warm()
 
-    def _close(self, _blob: bytes, name: str) -> None:
-        shard = self._shards.pop(name, None)
+    def _close(self, _blob: bytes) -> None:
+        shard, self._opened = self._opened, None
         if shard is not None:
             shard.close()
 
-    def _write(self, blob: bytes, name: str, ids: Any, payloads: Any, memories: Any) -> None:
-        self._shard(name).write(ids, payloads, memories, blob)
+    def _write(self, blob: bytes, ids: Any, payloads: Any, memories: Any) -> None:
+        self._shard.write(ids, payloads, memories, blob)
 
-    def _search(self, blob: bytes, name: str, where: Any, limit: int, width: int | None) -> Any:
-        return self._shard(name).search(blob, where, limit, width)
+    def _search(self, blob: bytes, where: bytes, limit: int, width: int | None) -> Any:
+        return self._shard.search(blob, where, limit, width)
 
 
 class Loop:
@@ -138,6 +134,8 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(int(niceness))
     connections = [Connection(socket.socket(fileno=int(descriptor))) for descriptor in descriptors]
+    # What was loaded so far stays: no collection of garbage has to look through it, beside a search that waits.
+    gc.freeze()
     Loop(connections).run()
 
 

@@ -19,8 +19,8 @@ class EdgeFaultError(Exception):
     """The engine refused an operation; the text is its own."""
 
 
-class ShardClosedError(Exception):
-    """The child has no shard of this name open."""
+class RetiredError(Exception):
+    """The generation that was asked is no more."""
 
 
 @contextmanager
@@ -28,5 +28,5 @@ def translate() -> Iterator[None]:
     """Raise BackendUnavailableError for a child that is gone or an engine that refuses."""
     try:
         yield
-    except (ChildDiedError, EdgeFaultError, ShardClosedError) as error:
+    except (ChildDiedError, EdgeFaultError, RetiredError) as error:
         raise BackendUnavailableError(NAME) from error

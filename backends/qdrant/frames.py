@@ -19,25 +19,34 @@ Message: TypeAlias = tuple[Any, ...]
 """Plain values: None, bool, int, float, str, bytes, and tuples, lists and dicts of them."""
 
 _HEADER = struct.Struct("<II")
-_CHUNK_BYTES = 1 << 18
+_TIMEVAL = struct.Struct("@ll")
+_SOCKET_BYTES = 1 << 18
+_BUFFER_BYTES = 1 << 14
+"""Holds the frames of a search; it grows for larger ones, and is kept, since zeroed memory costs more than reading."""
 
 
 class Connection:
-    """One end of a socket pair. Not safe to use from several threads at a time."""
+    """One end of a socket pair. Not safe to use from several threads at a time.
+
+    The socket stays in blocking mode and its timeout is the kernel's: Python's own would cost two more system calls
+    for each reply, each of which lets go of the interpreter lock and has to win it back.
+    """
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
-        self._buffer = bytearray()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._filled = 0
+        self._is_timed = False
 
     @classmethod
     def pair(cls) -> tuple[Connection, socket.socket]:
         """Return a connection and the other end of it.
 
-        The buffers hold any frame of a search whole, so that sending one never waits for the child.
+        The buffers hold any frame of a search whole, so that sending one never waits for the other side.
         """
         near, far = socket.socketpair()
         for end in (near, far):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHUNK_BYTES)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         return cls(near), far
 
     def fileno(self) -> int:
@@ -51,11 +60,10 @@ class Connection:
             OSError: The other end is gone.
         """
         head = marshal.dumps(message)
-        self._socket.settimeout(None)
         self._socket.sendall(b"".join((_HEADER.pack(len(head), len(blob)), head, blob)))
 
     def receive(self, until: float | None = None) -> tuple[Message, bytes]:
-        """Return the next frame. When the time is over, what has come so far is kept for the next call.
+        """Return the next frame, at once if it is there. What has come when the time is over is kept for the next call.
 
         Args:
             until: A moment on the monotonic clock, or None to wait as long as it takes.
@@ -64,28 +72,47 @@ class Connection:
             TimeoutError: The moment passed first.
             OSError: The other end is gone.
         """
-        while (frame := self._take()) is None:
-            remaining = None if until is None else until - time.monotonic()
-            if remaining is not None and remaining <= 0:
-                raise TimeoutError
-            self._socket.settimeout(remaining)
-            received = self._socket.recv(_CHUNK_BYTES)
-            if not received:
-                raise ConnectionResetError
-            self._buffer += received
-        return frame
+        start = end = _HEADER.size
+        while self._filled < end or end == _HEADER.size:
+            self._receive_some(until)
+            if self._filled >= _HEADER.size:
+                head_size, blob_size = _HEADER.unpack_from(self._buffer)
+                start = _HEADER.size + head_size
+                end = start + blob_size
+                if end > len(self._buffer):
+                    self._grow(end)
+        self._filled = 0
+        head = marshal.loads(self._buffer[_HEADER.size : start])  # noqa: S302 - see above
+        return head, bytes(self._buffer[start:end])
 
     def close(self) -> None:
         """Close this end."""
         self._socket.close()
 
-    def _take(self) -> tuple[Message, bytes] | None:
-        if len(self._buffer) < _HEADER.size:
-            return None
-        head_size, blob_size = _HEADER.unpack_from(self._buffer)
-        start = _HEADER.size + head_size
-        if len(self._buffer) < start + blob_size:
-            return None
-        frame = bytes(self._buffer)
-        self._buffer.clear()
-        return marshal.loads(memoryview(frame)[_HEADER.size : start]), frame[start : start + blob_size]  # noqa: S302 - see above
+    def _receive_some(self, until: float | None) -> None:
+        flags = 0
+        if until is not None:
+            remaining = until - time.monotonic()
+            if remaining > 0:
+                seconds, rest = divmod(remaining, 1.0)
+                # No time at all would mean for ever.
+                timeout = _TIMEVAL.pack(int(seconds), int(rest * 1e6) or 1)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+                self._is_timed = True
+            else:
+                flags = socket.MSG_DONTWAIT
+        elif self._is_timed:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(0, 0))
+            self._is_timed = False
+        try:
+            received = self._socket.recv_into(self._buffer[self._filled :], 0, flags)
+        except BlockingIOError as error:
+            raise TimeoutError from error
+        if not received:
+            raise ConnectionResetError
+        self._filled += received
+
+    def _grow(self, size: int) -> None:
+        larger = memoryview(bytearray(size))
+        larger[: self._filled] = self._buffer[: self._filled]
+        self._buffer = larger

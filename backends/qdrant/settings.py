@@ -10,8 +10,8 @@ from memsvc.ports.backend import BackendSettings
 class QdrantEdgeSettings(BackendSettings):
     """Options of `backends.qdrant:EDGE`; the defaults suit a sidecar on two cores."""
 
-    connections: int = Field(default=8, ge=1, le=64)
-    """How many searches may wait for the child process at once; further ones wait for a connection."""
+    connections: int = Field(default=16, ge=1, le=64)
+    """How many requests may be under way with the child process at once; further ones wait for the oldest of them."""
     slice_points: int = Field(default=16, ge=1, le=1024)
     """How many points a change holds at most before waiting searches have their turn."""
     graph_threshold: int = Field(default=20_000, ge=0)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import time
+from array import array
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import gt
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ Json = dict[str, Any]
 ROW_SHIFT = 16
 """The bits of an entry's number below the memory's row: see `memsvc.domain.entries`."""
 
+_OWNER = "owner"
 _RANGES = ("importance", "create_time", "event_time", "expire_time")
 """The numbers worth 230 bytes of index for each point; the others are read from the payload, 10 µs each."""
 _MATCHES: dict[str, Any] = {"value": edge.MatchValue, "any": edge.MatchAny, "text_any": edge.MatchTextAny}
@@ -45,7 +50,7 @@ class Shard:
         Path(path).mkdir(parents=True)
         shard = edge.EdgeShard.create(path, config)
         schemas: dict[str, Any] = {
-            "owner": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
+            _OWNER: edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
             "project_id": edge.KeywordIndexParams(enable_hnsw=False),
             "status": edge.KeywordIndexParams(enable_hnsw=False),
             "row": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
@@ -88,25 +93,42 @@ class Shard:
         if stale:
             self._shard.update(edge.UpdateOperation.delete_points(list(stale)))
 
-    def search(self, vector: bytes, where: Json, limit: int, width: int | None) -> tuple[list[int], list[float]]:
-        """Return the ids and scores of the nearest, best first, equal scores by id; no *width*: by an exact scan.
+    def search(self, vector: bytes, where: bytes, limit: int, width: int | None) -> tuple[bytes, bytes]:
+        """Return the ids (int64) and scores (double) of the nearest, best first, equal scores by id.
 
         The engine cuts off at its limit without regard to ids, so it is asked for more as long as the cut goes
         through equal scores, and in growing steps since it sets memory aside for as many as it is asked for.
+
+        Args:
+            vector: The direction, as float32 bytes.
+            where: The filter in Qdrant's JSON, marshalled.
+            limit: How many are wanted at most.
+            width: How many candidates the graph is searched for, or None for an exact scan.
         """
         floats: Any = memoryview(vector).cast("f").tolist()
         query = edge.Query.Nearest(floats)
         params = _SCAN if width is None else edge.SearchParams(hnsw_ef=max(width, min(limit, 1024)))
-        filtered = to_filter(where)
+        filtered = _packed_filter(where)
         asked = min(limit, 1024) + 1
         while True:
             request = edge.QueryRequest(limit=asked, query=query, filter=filtered, params=params, with_payload=False)
-            found = [(-point.score, _number(point.id)) for point in self._shard.query(request)]
-            if len(found) < asked or (asked > limit and found[-1][0] > found[limit - 1][0]):
+            points = self._shard.query(request)
+            scores = [point.score for point in points]
+            if len(points) < asked or (asked > limit and scores[-1] < scores[limit - 1]):
                 break
             asked *= 4
-        found.sort()
-        return [point for _, point in found[:limit]], [-score for score, _ in found[:limit]]
+        ids: list[Any] = [point.id for point in points]
+        if not all(map(gt, scores, scores[1:])):
+            found = sorted((-score, point) for score, point in zip(scores, ids, strict=True))
+            scores, ids = [-score for score, _ in found], [point for _, point in found]
+        return array("q", ids[:limit]).tobytes(), array("d", scores[:limit]).tobytes()
+
+    def warm(self) -> None:
+        """Search once, as most searches will be, so that no search has to wait for pages to be brought in."""
+        owner, count = self.largest_owner()
+        if count:
+            where = marshal.dumps({"key": _OWNER, "match": {"value": owner}})
+            self.search(array("f", [1.0] * self._dimension).tobytes(), where, 100, None)
 
     def count(self, where: Json | None) -> int:
         """Return how many points meet the filter, or how many there are."""
@@ -126,10 +148,10 @@ class Shard:
         self._shard.flush()
         self._shard.optimize()
 
-    def largest(self, field: str) -> int:
-        """Return how many points the most frequent value of a keyword field has."""
-        hits = self._shard.facet(edge.FacetRequest(field, limit=1, exact=False)).hits
-        return max((hit.count for hit in hits), default=0)
+    def largest_owner(self) -> tuple[str, int]:
+        """Return the owner of the most points, and how many these are; about so, and 0 without any."""
+        hits = self._shard.facet(edge.FacetRequest(_OWNER, limit=1, exact=False)).hits
+        return (str(hits[0].value), hits[0].count) if hits else ("", 0)
 
     def close(self) -> None:
         """Close the shard and let go of its directory."""
@@ -163,6 +185,12 @@ class Shard:
     def _ids(self, start: int, limit: int) -> list[int]:
         request = edge.ScrollRequest(offset=start, limit=limit, with_payload=False)
         return [_number(record.id) for record in self._shard.scroll(request)[0]]
+
+
+@lru_cache(maxsize=256)
+def _packed_filter(where: bytes) -> edge.Filter:
+    """Return the engine's form of a marshalled filter; most are those of a search a moment ago."""
+    return to_filter(marshal.loads(where))  # noqa: S302 - from our own parent
 
 
 def to_filter(where: Json) -> edge.Filter:

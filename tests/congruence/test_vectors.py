@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -43,8 +42,7 @@ def attributes(row: int, random: Random) -> Attributes:
     drawn |= {name: tuple(random.sample(STRINGS, random.randrange(3))) for name in ("tags", "metadata")}
     drawn |= {name: random.choice(NUMBERS_HELD) for name in ("importance", "create_time", "update_time")}
     drawn |= {name: random.choice((None, *NUMBERS_HELD)) for name in ("event_time", "expire_time")}
-    return replace(
-        factories.attributes(row),
+    return factories.attributes(row)._replace(
         owner=random.choice(OWNERS),
         project_id=random.choice(PROJECTS),
         confidence=random.choice((0.0, 0.25, 0.5, 1.0)),

@@ -40,7 +40,7 @@ def changes_of(vectors: Vectors, *, first_row: int) -> dict[int, list[VectorEntr
     plain = factories.attributes(1)
     rows = range(first_row, first_row + len(vectors))
     return {
-        row: [VectorEntry(entry_id(row, View.CHUNK, 0), View.CHUNK, vector, replace(plain, row=row))]
+        row: [VectorEntry(entry_id(row, View.CHUNK, 0), View.CHUNK, vector, plain._replace(row=row))]
         for row, vector in zip(rows, vectors, strict=True)
     }
 
@@ -110,7 +110,7 @@ def test_slices_hold_every_entry_and_every_memory_once() -> None:
     changes: dict[int, list[VectorEntry]] = {row: [] for row in range(40)}
     for number, vector in enumerate(vectors):
         row = (3, 17, 18)[number % 3]
-        entry = VectorEntry(entry_id(row, View.CHUNK, number), View.CHUNK, vector, replace(plain, row=row))
+        entry = VectorEntry(entry_id(row, View.CHUNK, number), View.CHUNK, vector, plain._replace(row=row))
         changes[row].append(entry)
 
     slices = list(slices_of(changes, dimension=DIMENSION, size=8))
@@ -156,7 +156,7 @@ def test_a_graph_pays_once_one_owner_has_many_entries(tmp_path: Path) -> None:
     """What counts is the largest owner, not all entries together."""
     vectors = vectors_of(150, 6)
     other = {
-        row: [replace(entry, attributes=replace(entry.attributes, owner="other")) for entry in entries]
+        row: [replace(entry, attributes=entry.attributes._replace(owner="other")) for entry in entries]
         for row, entries in changes_of(vectors[:75], first_row=1000).items()
     }
     with EDGE.open(QdrantEdgeSettings(graph_threshold=100), BackendContext(tmp_path, lambda: factories.NOW)) as index:

@@ -41,9 +41,8 @@ import numpy as np
 def entries(rows, dimension):
     random = np.random.default_rng(rows[0])
     plain = factories.attributes(1)
-    from dataclasses import replace
     for row in rows:
-        yield row, [vector_entry(replace(plain, row=row), unit(*random.normal(size=dimension)))]
+        yield row, [vector_entry(plain._replace(row=row), unit(*random.normal(size=dimension)))]
 
 def say(*words):
     print(*words, flush=True)

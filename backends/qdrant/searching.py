@@ -1,0 +1,88 @@
+"""A search of the live generation in two halves: the request is sent, and later its reply is read."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backends.qdrant.child import Exchange
+from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError
+from backends.qdrant.filters import Condition
+from backends.qdrant.frames import Message
+from backends.qdrant.points import require_dimension, vector_bytes
+from backends.qdrant.supervisor import Supervisor
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import Hit, hits_of
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.indexing import VectorManifest
+from memsvc.ports.embedder import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The generation that is searched.
+
+    Attributes:
+        manifest: What it is made of.
+        shard: What keeps its child running.
+        width: How many candidates its graph is searched for, or None when it has none.
+    """
+
+    manifest: VectorManifest
+    shard: Supervisor
+    width: int | None
+
+
+class EdgeSearch:
+    """One search, from one thread at a time."""
+
+    __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_vector", "_where")
+
+    def __init__(
+        self, find_live: Callable[[], Live | None], vector: Vector, where: Condition, limit: int, deadline: Deadline
+    ) -> None:
+        self._find_live = find_live
+        self._vector = vector
+        self._blob = vector_bytes([vector])
+        self._where = marshal.dumps(where)
+        self._limit = limit
+        self._deadline = deadline
+        self._begun: tuple[Live, Exchange] | None = None
+
+    def begin(self, live: Live | None) -> None:
+        """Send the request, if it can be sent; if not, `result` finds out why, and raises it or sends it then."""
+        is_sound = live is not None and self._vector.shape == (live.manifest.dimension,) and self._limit > 0
+        if live is None or not is_sound or self._deadline.passed():
+            return
+        exchange = live.shard.begin(self._request(live), self._blob, deadline=self._deadline)
+        if exchange is not None:
+            self._begun = live, exchange
+
+    def result(self) -> list[Hit]:
+        """Return the hits of the generation that was asked, or of the next one when it was switched too early."""
+        live = self._find_live()
+        exchange: Exchange | None = None
+        if self._begun is not None:
+            live, exchange = self._begun
+        elif self._deadline.passed():
+            raise DeadlineExceededError(NAME)
+        while live is not None:
+            require_dimension(self._vector, live.manifest.dimension)
+            if self._limit <= 0:
+                break
+            try:
+                return self._asked(live, exchange)
+            except RetiredError:
+                live, exchange = self._find_live(), None
+        return []
+
+    def _asked(self, live: Live, exchange: Exchange | None) -> list[Hit]:
+        try:
+            ids, scores = live.shard.call(self._request(live), self._blob, deadline=self._deadline, begun=exchange)
+        except (ChildDiedError, EdgeFaultError) as error:
+            raise BackendUnavailableError(NAME) from error
+        return hits_of(memoryview(ids).cast("q").tolist(), memoryview(scores).cast("d").tolist())
+
+    def _request(self, live: Live) -> Message:
+        return "search", self._where, self._limit, live.width
