@@ -1,15 +1,13 @@
 """Rank fusion: many ranked lists of memories in, one score for each memory out.
 
-Results are kept by column, as mappings from row to number: a search ranks hundreds of memories and explains ten.
+All is kept by column, and not by memory: a search ranks hundreds of memories, and shows and explains ten.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, Hit
 from memsvc.domain.query import Normalization
@@ -21,19 +19,43 @@ _PAIR = 2
 _ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
 
 
-class Ranked(NamedTuple):
-    """A memory as one list ranks it: by its best entry."""
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """What one list holds, best first: memories, each by its best entry and with its score."""
 
-    row: int
-    entry_id: int
-    score: float
+    rows: Sequence[int]
+    entries: Sequence[int]
+    scores: Sequence[float]
+
+    def __len__(self) -> int:
+        """Return how many memories the list holds."""
+        return len(self.rows)
+
+    def score_of(self, row: int) -> float:
+        """Return a memory's score; 0 when the list does not hold it."""
+        return self.scores[self.rows.index(row)] if row in self.rows else 0.0
+
+    def with_scores(self, scores: Sequence[float]) -> RankedList:
+        """Return the same memories with other scores."""
+        return RankedList(self.rows, self.entries, scores)
 
 
-_RANKED: Callable[[Iterable[float]], Ranked] = partial(tuple.__new__, Ranked)
-"""Makes a place of a tuple, several times as fast as its class."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The numbers that a list gives its memories, (score - low) / span: worked out for the few that are explained."""
 
-Column: TypeAlias = dict[int, float]
-"""A number for each row."""
+    ranking: RankedList
+    low: float = 0.0
+    span: float = 1.0
+
+    def weighted(self, weight: float) -> Iterable[tuple[int, float]]:
+        """Return the rows, and their numbers times *weight*."""
+        low, span = self.low, self.span
+        return zip(self.ranking.rows, [weight * ((score - low) / span) for score in self.ranking.scores], strict=True)
+
+    def number(self, row: int) -> float:
+        """Return a memory's number; 0 when the list does not hold it."""
+        return (self.ranking.score_of(row) - self.low) / self.span if row in self.ranking.rows else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,49 +64,50 @@ class Fused:
 
     Attributes:
         totals: The fused score of every row that a list of some weight holds, in no order that matters.
-        columns: By list, then row: the number that the list gives a memory, before its weight.
+        columns: By list: the numbers that it gives its memories, before its weight.
         weights: By list: what its numbers are multiplied by before they are added.
         is_normalized: Whether the numbers are scores, rather than made of ranks.
     """
 
-    totals: Column
+    totals: dict[int, float]
     columns: dict[str, Column]
     weights: dict[str, float]
     is_normalized: bool = True
 
     def normalized(self, name: str, row: int) -> float:
         """Return a memory's score in a list as it went into the sum, before its weight; 0 when only ranks count."""
-        return self.columns.get(name, {}).get(row, 0.0) if self.is_normalized else 0.0
+        return self.columns[name].number(row) if self.is_normalized and name in self.columns else 0.0
 
     def share(self, name: str, row: int) -> float:
         """Return how much of a memory's total comes from a list: all of it when no other list holds the memory."""
-        holders = [other for other, column in self.columns.items() if row in column]
+        holders = [other for other, column in self.columns.items() if row in column.ranking.rows]
         if name not in holders:
             return 0.0
-        return self.totals[row] if len(holders) == 1 else self.weights[name] * self.columns[name][row]
+        return self.totals[row] if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
 
     def scaled(self, factor: float) -> Fused:
         """Return the same with all totals multiplied."""
         totals = {row: total * factor for row, total in self.totals.items()}
         weights = {name: weight * factor for name, weight in self.weights.items()}
-        return Fused(totals, self.columns, weights, self.is_normalized)
+        return replace(self, totals=totals, weights=weights)
 
 
-def best_per_row(hits: Sequence[Hit]) -> list[Ranked]:
+def best_per_row(hits: Sequence[Hit]) -> RankedList:
     """Return the memories of *hits*, which are best first, in order of their best entries."""
-    rows = [hit[0] >> _ROW_SHIFT for hit in hits]
+    entries = [hit[0] for hit in hits]
+    scores = [hit[1] for hit in hits]
+    rows = [entry >> _ROW_SHIFT for entry in entries]  # `row_of`, in place: searches do this hundreds of times
     if len(set(rows)) == len(rows):
-        return list(map(_RANKED, zip(rows, *zip(*hits, strict=True), strict=True))) if rows else []
-    best: dict[int, Ranked] = {}
-    for hit in hits:
-        row = hit.entry_id >> _ROW_SHIFT  # `row_of`, in place: this is the hottest loop of a search
-        if row not in best:
-            best[row] = Ranked(row, hit.entry_id, hit.score)
-    return list(best.values())
+        return RankedList(rows, entries, scores)
+    firsts: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        firsts.setdefault(row, place)
+    places = firsts.values()
+    return RankedList([*firsts], [entries[place] for place in places], [scores[place] for place in places])
 
 
 def reciprocal_rank(
-    rankings: Mapping[str, Sequence[Ranked]],
+    rankings: Mapping[str, RankedList],
     *,
     weights: Mapping[str, float],
     constant: int = RANK_CONSTANT,
@@ -97,15 +120,12 @@ def reciprocal_rank(
     *single_retriever_factor* multiplies the total of a memory that only one list holds.
     """
     used = _used(rankings, weights)
-    columns = {
-        name: {ranked.row: 1.0 / rank for rank, ranked in enumerate(rankings[name], start=constant + 1)}
-        for name in used
-    }
+    columns = {name: _reciprocal(rankings[name], constant) for name in used}
     return Fused(_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
 
 
 def weighted_sum(
-    rankings: Mapping[str, Sequence[Ranked]],
+    rankings: Mapping[str, RankedList],
     *,
     weights: Mapping[str, float],
     normalization: Normalization = Normalization.MIN_MAX,
@@ -120,54 +140,56 @@ def weighted_sum(
     """
     used = _used(rankings, weights)
     whole = math.fsum(used.values())
-    scaled = _min_max if normalization is Normalization.MIN_MAX else _unchanged
-    columns = {name: scaled(rankings[name]) for name in used}
+    is_scaled = normalization is Normalization.MIN_MAX
+    columns = {name: _min_max(rankings[name]) if is_scaled else Column(rankings[name]) for name in used}
     shares = {name: weight / whole for name, weight in used.items()}
     return Fused(_totals(columns, shares, single_retriever_factor), columns, shares)
 
 
-def _used(rankings: Mapping[str, Sequence[Ranked]], weights: Mapping[str, float]) -> dict[str, float]:
+def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weights of the lists that have a say."""
     return {name: weight for name, ranking in rankings.items() if ranking and (weight := weights.get(name, 1.0))}
 
 
-def _min_max(ranking: Sequence[Ranked]) -> Column:
-    scores = [ranked.score for ranked in ranking]
-    low = min(scores)
-    span = max(scores) - low
-    if not span:
-        return dict.fromkeys((ranked.row for ranked in ranking), 1.0)
-    return {row: (score - low) / span for row, _, score in ranking}
+def _reciprocal(ranking: RankedList, constant: int) -> Column:
+    first = constant + 1
+    return Column(ranking.with_scores([1.0 / rank for rank in range(first, first + len(ranking))]))
 
 
-def _unchanged(ranking: Sequence[Ranked]) -> Column:
-    return {row: score for row, _, score in ranking}
+def _min_max(ranking: RankedList) -> Column:
+    best, low = ranking.scores[0], ranking.scores[-1]
+    return Column(ranking, low, best - low) if best > low else Column(ranking.with_scores([1.0] * len(ranking)))
 
 
-def _totals(columns: dict[str, Column], weights: Mapping[str, float], single_retriever_factor: float) -> Column:
+def _totals(
+    columns: Mapping[str, Column], weights: Mapping[str, float], single_retriever_factor: float
+) -> dict[int, float]:
     if len(columns) <= _PAIR and single_retriever_factor == 1.0:
         return _pair_totals([(column, weights[name]) for name, column in columns.items()])
     parts: dict[int, list[float]] = {}
     for name, column in columns.items():
-        weight = weights[name]
-        for row, score in column.items():
+        for row, share in column.weighted(weights[name]):
             if row in parts:
-                parts[row].append(weight * score)
+                parts[row].append(share)
             else:
-                parts[row] = [weight * score]
+                parts[row] = [share]
     # fsum, because the last bit of a plain sum depends on the order of the lists.
     return {
         row: math.fsum(added) if len(added) > 1 else added[0] * single_retriever_factor for row, added in parts.items()
     }
 
 
-def _pair_totals(columns: Sequence[tuple[Column, float]]) -> Column:
+def _pair_totals(columns: Sequence[tuple[Column, float]]) -> dict[int, float]:
     """Add up two lists or fewer: the order of two numbers does not matter to their sum."""
-    totals: Column = {}
+    totals: dict[int, float] = {}
     for column, weight in columns:
+        shares = column.weighted(weight)
         if not totals:
-            totals = {row: weight * score for row, score in column.items()}
+            totals = dict(shares)
             continue
-        get = totals.get
-        totals |= {row: get(row, 0.0) + weight * score for row, score in column.items()}
+        for row, share in shares:
+            if row in totals:
+                totals[row] += share
+            else:
+                totals[row] = share
     return totals

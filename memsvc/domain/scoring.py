@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import TypeAlias
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.fusion import Column, Ranked
+from memsvc.domain.fusion import RankedList
 from memsvc.domain.memory import Layer
 from memsvc.domain.query import Candidate, Weighting
 
@@ -29,6 +31,9 @@ ROLES = frozenset(
     ("user", "assistant", "system", "tool", "human", "agent", "ai", "bot", "用户", "助手", "系统", "人类", "机器人")
 )
 """Speakers that are parts in a conversation. "How does the user log in?" names nobody."""
+
+Column: TypeAlias = list[float]
+"""A number for each candidate, in the order of the candidates."""
 
 _MICROS_PER_DAY = 86_400_000_000
 _DAYS_PER_DECAY = 30
@@ -64,52 +69,54 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Final scores by row, and the boosts behind them by name, then row; a boost of 0 is left out."""
+    """Final scores of the candidates, and by name the boosts behind them; those that nobody has are left out."""
 
     scores: Column
     boosts: dict[str, Column]
     scale: float
 
-    def boosts_of(self, row: int) -> tuple[tuple[str, float], ...]:
-        """Return what was added to the fused score of *row*, in order, and last the factor that scaled the sum."""
-        added = [(name, column[row]) for name, column in self.boosts.items() if row in column]
+    def boosts_of(self, place: int) -> tuple[tuple[str, float], ...]:
+        """Return what was added to a candidate's fused score, in order, and last the factor that scaled the sum.
+
+        A boost of 0 is left out.
+        """
+        added = [(name, column[place]) for name, column in self.boosts.items() if column[place]]
         return (*added, (SCALE, self.scale))
 
 
 def boosted(
-    fused: Mapping[int, float],
-    candidates: Mapping[int, Candidate],
+    fused: Sequence[float],
+    candidates: Sequence[Candidate],
     *,
-    lexical: Sequence[Ranked],
+    lexical: RankedList | None,
     named: frozenset[str],
-    dates: Mapping[int, float],
+    dates: Sequence[float],
     constants: Constants,
 ) -> Scored:
-    """Return the final scores, in 0..1, of the rows that both *fused* and *candidates* hold.
+    """Return the final scores of *candidates*, in 0..1.
 
     Args:
-        fused: Fused scores in 0..1.
-        candidates: What is known of the memories, by row.
-        lexical: The lexical list, best first: it tells which sessions the query is about.
+        fused: The fused score of each candidate, in 0..1.
+        candidates: What is known of the memories.
+        lexical: The lexical list: it tells which sessions the query is about.
         named: The speakers that the query names: see `named_speakers`. When it names none, or all that the
             candidates have, there is no speaker term.
-        dates: How well a memory's time meets the dates that the query names, in 0..1; an absent row has 0.
+        dates: How well each candidate's time meets the dates that the query names, in 0..1; empty when it names none.
         constants: The weights.
     """
-    known = {row: candidate for row, candidate in candidates.items() if row in fused}
+    places: dict[int | None, int] = dict(zip([one.row for one in candidates], range(len(candidates)), strict=True))
     columns = {
-        NEIGHBOUR: _neighbour(fused, known, constants.neighbour),
-        SESSION: _session(known, lexical, constants),
-        DATE: {row: constants.date * match for row, match in dates.items() if match and row in known},
-        SPEAKER: _speaker(known, named, constants.speaker),
+        NEIGHBOUR: _neighbour(fused, candidates, places, constants.neighbour),
+        SESSION: _session(candidates, places, lexical, constants),
+        DATE: [constants.date * match for match in dates],
+        SPEAKER: _speaker(candidates, named, constants.speaker),
     }
-    sums = {row: fused[row] for row in known}
-    for column in columns.values():
-        for row, boost in column.items():
-            sums[row] += boost
+    boosts = {name: column for name, column in columns.items() if any(column)}
+    sums = fused
+    for column in boosts.values():
+        sums = [score + boost for score, boost in zip(sums, column, strict=True)]
     scale = constants.scale
-    scores = {row: score * scale if score > 0.0 else 0.0 for row, score in sums.items()}
-    return Scored(scores, {name: column for name, column in columns.items() if column}, scale)
+    return Scored([score * scale if score > 0.0 else 0.0 for score in sums], boosts, scale)
 
 
 def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -118,7 +125,7 @@ def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
     Names of spaced scripts must stand as words of their own. Roles such as "user" are nobody's name.
     """
     query = text.casefold()
-    return frozenset(speaker for speaker in speakers if _is_named(speaker.casefold().strip(), query))
+    return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
 
 
 def time_factor(candidate: Candidate, now: datetime, weighting: Weighting) -> float:
@@ -143,53 +150,70 @@ def layer_boost(layer: str, weighting: Weighting) -> float:
     return weighting.long_term_boost if layer == Layer.LONG_TERM else 1.0
 
 
-def _neighbour(fused: Mapping[int, float], candidates: Mapping[int, Candidate], weight: float) -> dict[int, float]:
+def _neighbour(
+    fused: Sequence[float], candidates: Sequence[Candidate], places: Mapping[int | None, int], weight: float
+) -> Column:
     """Give each memory its share of the better one of the two beside it, where these are candidates too."""
-    best: dict[int, float] = {}
-    for row, candidate in candidates.items():
-        previous = candidate.previous_row
-        if previous is not None and previous in candidates:
-            share = weight * fused[previous]
-            if share > best.get(row, 0.0):
-                best[row] = share
-            share = weight * fused[row]
-            if share > best.get(previous, 0.0):
-                best[previous] = share
+    beside = [places.get(one.previous_row) for one in candidates]
+    best = [0.0] * len(candidates)
+    for place, previous in [(place, previous) for place, previous in enumerate(beside) if previous is not None]:
+        share = weight * fused[previous]
+        if share > best[place]:  # noqa: PLR1730 - in the loops of a search `max` takes three times as long
+            best[place] = share
+        share = weight * fused[place]
+        if share > best[previous]:  # noqa: PLR1730
+            best[previous] = share
     return best
 
 
-def _session(candidates: Mapping[int, Candidate], lexical: Sequence[Ranked], constants: Constants) -> Column:
+def _session(
+    candidates: Sequence[Candidate], places: Mapping[int | None, int], lexical: RankedList | None, constants: Constants
+) -> Column:
     """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
-    sessions = {row: one.session_id for row, one in candidates.items() if one.session_id}
+    if lexical is None:
+        return []
+    sessions = [one.session_id for one in candidates]
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for row, _, score in lexical if sessions else ():
-        if row in sessions:
-            session = sessions[row]
-            count = counts.get(session, 0)
-            if count < constants.session_hits:
-                counts[session] = count + 1
-                sums[session] = sums.get(session, 0.0) + score
+    for place, score in zip(map(places.get, lexical.rows), lexical.scores, strict=True):
+        if place is None:
+            continue
+        session = sessions[place]
+        count = counts.get(session, 0)
+        if count < constants.session_hits:
+            counts[session] = count + 1
+            sums[session] = sums.get(session, 0.0) + score
+    sums.pop("", None)
     most = max(sums.values(), default=0.0)
     if not most:
-        return {}
+        return []
     shares = {session: constants.session * total / most for session, total in sums.items()}
-    return {row: shares[session] for row, session in sessions.items() if session in shares}
+    return [shares.get(session, 0.0) for session in sessions]
 
 
-def _speaker(candidates: Mapping[int, Candidate], named: frozenset[str], weight: float) -> Column:
-    speakers = {candidate.speaker for candidate in candidates.values()} - {""}
+def _speaker(candidates: Sequence[Candidate], named: frozenset[str], weight: float) -> Column:
+    speakers = {one.speaker for one in candidates} - {""} if named else frozenset()
     others = speakers - named
     if others == speakers:
-        return {}
-    return {row: -weight for row, candidate in candidates.items() if candidate.speaker in others}
+        return []
+    return [-weight if one.speaker in others else 0.0 for one in candidates]
+
+
+@lru_cache(maxsize=4096)
+def _names_of(speaker: str) -> tuple[str, ...]:
+    """Return what a query may call a speaker, in lower case, the whole name first; nothing for roles."""
+    whole = speaker.casefold().strip()
+    if not whole or whole in ROLES:
+        return ()
+    first = whole.split(maxsplit=1)[0]
+    return (whole, first) if len(first) >= _MIN_FIRST_NAME else (whole,)
 
 
 def _is_named(speaker: str, query: str) -> bool:
-    if not speaker or speaker in ROLES:
+    names = _names_of(speaker)
+    mentioned = [name for name in names if name in query]
+    if not mentioned:
         return False
-    if not speaker.isascii() and speaker in query:
+    if mentioned[0] == names[0] and not names[0].isascii():
         return True
-    first = speaker.split(maxsplit=1)[0]
-    names = (speaker, first) if len(first) >= _MIN_FIRST_NAME else (speaker,)
-    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) for name in names if name in query)
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) for name in mentioned)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
 from memsvc.domain.clock import from_micros
@@ -27,7 +27,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
 from memsvc.engine.read.retrieval import Retrieved, Timing
-from memsvc.engine.read.weighing import Weighed, above_zero, weighed
+from memsvc.engine.read.weighing import above_zero, weighed
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.dates import date_match, mentioned_dates
 
@@ -45,47 +45,74 @@ NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 
 
 class Ranking(NamedTuple):
-    """A memory's place in the result. A tuple, since a search makes hundreds, whose order is that of the result.
+    """A memory's place in the result.
 
     Attributes:
-        below: The final score, negative.
+        score: The final score.
         entry_id: The memory's best entry.
+        place: Where the candidates have it.
     """
 
-    below: float
+    score: float
     memory_id: str
     row: int
     entry_id: int
-
-    @property
-    def score(self) -> float:
-        """Return the final score."""
-        return -self.below
+    place: int
 
     def scaled(self, factor: float) -> Ranking:
         """Return the place with its score multiplied."""
-        return self._replace(below=self.below * factor)
-
-
-_RANKING: Callable[[Iterable[object]], Ranking] = partial(tuple.__new__, Ranking)
+        return self._replace(score=self.score * factor)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Every candidate at or above a query's min_score, best first, equal scores by memory id.
+    """Every candidate at or above a query's min_score. Rankings are made of those that are asked for: few of hundreds.
 
     Attributes:
+        order: The places of the candidates, best first, equal scores in any order.
         is_cut: Whether there were candidates below the min_score.
     """
 
-    places: list[Ranking]
+    order: Sequence[int]
     is_cut: bool
     evidence: Evidence
     timings: tuple[Timing, ...]
 
-    def explained(self, place: Ranking) -> Explanation:
-        """Explain the score of one of the places."""
-        return self.evidence.of(place.row)
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.order)
+
+    def page(self, start: int, stop: int) -> list[Ranking]:
+        """Return those from *start* to before *stop*, best first, equal scores by memory id."""
+        scores, candidates = self.evidence.weighed.scores, self.evidence.candidates
+        first, last = self._with_equals(start, min(stop, len(self)))
+        ordered = sorted((-scores[place], candidates[place].memory_id, place) for place in self.order[first:last])
+        shown = [place for *_, place in ordered[start - first : stop - first]]
+        entries = _best_entries(self.evidence.rankings, {candidates[place].row for place in shown})
+        return [
+            Ranking(scores[place], one.memory_id, one.row, entries[one.row], place)
+            for place, one in [(place, candidates[place]) for place in shown]
+        ]
+
+    def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
+        """Widen a page by those around it that have the same scores: only their ids tell who is on it."""
+        if start >= stop:
+            return start, start
+        scores, order = self.evidence.weighed.scores, self.order
+        top, bottom = scores[order[start]], scores[order[stop - 1]]
+        while start > 0 and scores[order[start - 1]] == top:
+            start -= 1
+        while stop < len(order) and scores[order[stop]] == bottom:
+            stop += 1
+        return start, stop
+
+    def holds(self, ranking: Ranking) -> bool:
+        """Return whether the memory is among the candidates."""
+        return any(one.row == ranking.row for one in self.evidence.candidates)
+
+    def explained(self, ranking: Ranking) -> Explanation:
+        """Explain the score of one of these."""
+        return self.evidence.of(ranking.place)
 
 
 class Ranker:
@@ -106,28 +133,29 @@ class Ranker:
         rankings = _rankings(found)
         fused = _fused(query, rankings, found)
         between = time.perf_counter()
-        candidates = {
-            one.row: one
+        candidates = [
+            one
             for one in self._reads.candidates(list(fused.totals), reach=reach)
             if one.status != _DELETED and (one.layer != _PRIVATE or _may_be_shown(one, query.scope))
-        }
-        scored = self._boosted(query, fused, candidates, rankings)
-        weights = weighed(above_zero(fused.totals, scored), candidates, query.weighting, now)
-        places = _places(query, weights, candidates, _best_entries(rankings))
+        ]
+        totals = [fused.totals[one.row] for one in candidates]
+        scored = self._boosted(query, totals, candidates, rankings)
+        weights = weighed(above_zero(totals, scored), candidates, query.weighting, now)
+        order = _best_first(weights.scores, query.min_score)
         timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
-        is_cut = len(places) < len(weights.scores)
-        return Ranked(places, is_cut, Evidence(rankings, fused, scored, weights), timings)
+        is_cut = len(order) < len(candidates)
+        return Ranked(order, is_cut, Evidence(rankings, fused, candidates, scored, weights), timings)
 
     def _boosted(
-        self, query: SearchQuery, fused: Fused, candidates: Mapping[int, Candidate], rankings: Rankings
+        self, query: SearchQuery, totals: Sequence[float], candidates: Sequence[Candidate], rankings: Rankings
     ) -> Scored:
         if _method(query) is not FusionMethod.DEFAULT:
-            return boosted(fused.totals, candidates, lexical=(), named=frozenset(), dates={}, constants=NO_BOOSTS)
+            return boosted(totals, candidates, lexical=None, named=frozenset(), dates=(), constants=NO_BOOSTS)
         return boosted(
-            fused.totals,
+            totals,
             candidates,
-            lexical=rankings.get(BM25, ()),
-            named=named_speakers(query.text, {candidate.speaker for candidate in candidates.values()}),
+            lexical=rankings.get(BM25),
+            named=named_speakers(query.text, {one.speaker for one in candidates}),
             dates=_dates(query.text, candidates),
             constants=self._constants,
         )
@@ -143,17 +171,11 @@ def _may_be_shown(candidate: Candidate, scope: Scope) -> bool:
     return scope.session_id != "" and candidate.session_id == scope.session_id
 
 
-def _places(
-    query: SearchQuery, weights: Weighed, candidates: Mapping[int, Candidate], entries: Mapping[int, int]
-) -> list[Ranking]:
-    least = query.min_score
-    kept = [
-        (-score, candidates[row].memory_id, row, entries[row])
-        for row, score in weights.scores.items()
-        if score >= least
-    ]
-    kept.sort()
-    return list(map(_RANKING, kept))
+def _best_first(scores: Sequence[float], least: float) -> list[int]:
+    everything = range(len(scores))
+    order = [*everything] if least <= 0.0 else [place for place in everything if scores[place] >= least]
+    order.sort(key=scores.__getitem__, reverse=True)
+    return order
 
 
 def _rankings(found: Retrieved) -> Rankings:
@@ -192,7 +214,7 @@ def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
 
 def _cut(rankings: Rankings) -> Rankings:
     return {
-        name: [ranked._replace(score=min(max(ranked.score, 0.0), 1.0)) for ranked in ranking]
+        name: ranking.with_scores([min(max(score, 0.0), 1.0) for score in ranking.scores])
         for name, ranking in rankings.items()
     }
 
@@ -208,21 +230,19 @@ def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
     return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
 
 
-def _best_entries(rankings: Rankings) -> dict[int, int]:
+def _best_entries(rankings: Rankings, rows: AbstractSet[int]) -> dict[int, int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
     chosen: dict[int, int] = {}
     for name in reversed((BM25, *DENSE.values(), TABLE)):
         if name in rankings:
-            chosen |= {row: entry for row, entry, _ in rankings[name]}
+            listed = zip(rankings[name].rows, rankings[name].entries, strict=True)
+            chosen |= {row: entry for row, entry in listed if row in rows}
     return chosen
 
 
-def _dates(text: str, candidates: Mapping[int, Candidate]) -> dict[int, float]:
+def _dates(text: str, candidates: Sequence[Candidate]) -> list[float]:
     mentions = mentioned_dates(text)
     if not mentions:
-        return {}
-    return {
-        row: date_match(mentions, from_micros(candidate.event_time))
-        for row, candidate in candidates.items()
-        if candidate.event_time is not None
-    }
+        return []
+    times = [one.event_time for one in candidates]
+    return [0.0 if time is None else date_match(mentions, from_micros(time)) for time in times]

@@ -38,9 +38,10 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All places of a search, in one order whatever page of it is asked for."""
+    """The page of a search, out of one order whatever page of it is asked for, and of how many places it is."""
 
-    places: list[Ranking]
+    page: list[Ranking]
+    total: int
     explained: Callable[[Ranking], Explanation]
     terms: Sequence[str]
     degraded: Sequence[Degraded]
@@ -76,18 +77,17 @@ class Recall:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         where = conjunction(query.selection.where, session_privacy(query.scope))
         found = self._found(query, reach, where, deadline)
-        page = found.places[query.offset : query.offset + query.limit]
         hydrating = time.perf_counter()
-        hits = self._presenting.hits(page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
+        hits = self._presenting.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
         self._readers.accesses.note(hit.memory.id for hit in hits)
         done = time.perf_counter()
         stages = sorted((*found.timings, ("hydrate", hydrating, done - hydrating)), key=lambda stage: stage[1])
         return SearchReply(
-            hits=_explained(hits, page, found) if query.explain else hits,
+            hits=_explained(hits, found) if query.explain else hits,
             degraded=tuple(found.degraded),
             timings=(*((name, seconds) for name, _, seconds in stages), ("total", done - started)),
-            total_candidates=len(found.places),
-            has_more=len(found.places) > query.offset + query.limit,
+            total_candidates=found.total,
+            has_more=found.total > query.offset + query.limit,
         )
 
     def _found(self, query: SearchQuery, reach: Reach, where: Filter | None, deadline: Deadline) -> _Found:
@@ -101,15 +101,17 @@ class Recall:
         near = retrieval.run(asked)
         first = ranker.rank(query, near, reach=reach, now=self._now())
         timings = (*near.timings, *first.timings)
-        is_enough = first.is_cut or len(first.places) > query.offset + query.limit
-        if is_enough or not near.reaches(ranker.depth):
-            return _Found(first.places, first.explained, near.terms, near.degraded, timings)
+        start, stop = query.offset, query.offset + query.limit
+        if first.is_cut or len(first) > stop or not near.reaches(ranker.depth):
+            page = first.page(start, stop)
+            return _Found(page, len(first), first.explained, near.terms, near.degraded, timings)
         far = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
         # Whatever its score: it is made comparable below.
         second = ranker.rank(replace(query, min_score=0.0), far, reach=reach, now=self._now())
         places, factor = _continued(first, second, query.min_score)
         return _Found(
-            places,
+            places[start:stop],
+            len(places),
             lambda place: _explanation(place, first, second, factor),
             near.terms,
             near.degraded or far.degraded,
@@ -119,23 +121,24 @@ class Recall:
 
 def _continued(first: Ranked, second: Ranked, min_score: float) -> tuple[list[Ranking], float]:
     """Return the places of *first*, then the others of *second*, and the factor that keeps these below those."""
-    seen = {place.row for place in first.places}
-    others = [place for place in second.places if place.row not in seen]
-    if not first.places or not others or first.places[-1].score >= others[0].score:
+    places = first.page(0, len(first))
+    seen = {place.row for place in places}
+    others = [place for place in second.page(0, len(second)) if place.row not in seen]
+    if not places or not others or places[-1].score >= others[0].score:
         factor = 1.0
     else:
-        factor = first.places[-1].score / others[0].score
+        factor = places[-1].score / others[0].score
     lowered = [place.scaled(factor) for place in others]
-    return [*first.places, *(place for place in lowered if place.score >= min_score)], factor
+    return [*places, *(place for place in lowered if place.score >= min_score)], factor
 
 
 def _explanation(place: Ranking, first: Ranked, second: Ranked, factor: float) -> Explanation:
-    if place in first.places:
+    if first.holds(place):
         return first.explained(place)
     explanation = second.explained(place)
     return replace(explanation, boosts=(*explanation.boosts, (DEPTH, factor))) if factor < 1.0 else explanation
 
 
-def _explained(hits: Sequence[SearchHit], page: Sequence[Ranking], found: _Found) -> tuple[SearchHit, ...]:
-    places = {place.memory_id: place for place in page}
+def _explained(hits: Sequence[SearchHit], found: _Found) -> tuple[SearchHit, ...]:
+    places = {place.memory_id: place for place in found.page}
     return tuple(replace(hit, explanation=found.explained(places[hit.memory.id])) for hit in hits)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.entries import Hit, View, entry_id
-from memsvc.domain.fusion import Fused, Ranked, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.domain.fusion import Fused, RankedList, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.domain.query import Normalization
 
 WEIGHTS = {"dense": 0.7, "bm25": 0.3, "table": 0.1}
-Fuse = Callable[[dict[str, list[Ranked]]], Fused]
+Fuse = Callable[[dict[str, RankedList]], Fused]
 FUSIONS: dict[str, Fuse] = {
     "reciprocal rank": lambda rankings: reciprocal_rank(rankings, weights=WEIGHTS),
     "min-max": lambda rankings: weighted_sum(rankings, weights=WEIGHTS),
@@ -23,23 +23,26 @@ FUSIONS: dict[str, Fuse] = {
 
 
 @st.composite
-def _rankings(draw: st.DrawFn) -> dict[str, list[Ranked]]:
+def _rankings(draw: st.DrawFn) -> dict[str, RankedList]:
     lists = {}
     for name in WEIGHTS:
         rows = draw(st.lists(st.integers(1, 12), unique=True, max_size=8))
         scores = draw(st.lists(st.floats(0.001, 50), min_size=len(rows), max_size=len(rows)))
-        pairs = zip(rows, sorted(scores, reverse=True), strict=True)
-        lists[name] = [Ranked(row, entry_id(row, View.CHUNK, 0), score) for row, score in pairs]
+        lists[name] = _listed(rows, sorted(scores, reverse=True))
     return lists
 
 
-def _ranking(*scores: float) -> list[Ranked]:
-    return [Ranked(row, entry_id(row, View.CHUNK, 0), score) for row, score in enumerate(scores, start=1)]
+def _listed(rows: Sequence[int], scores: Sequence[float]) -> RankedList:
+    return RankedList(rows, [entry_id(row, View.CHUNK, 0) for row in rows], scores)
+
+
+def _ranking(*scores: float) -> RankedList:
+    return _listed(range(1, len(scores) + 1), scores)
 
 
 @pytest.mark.parametrize("name", FUSIONS)
 @given(rankings=_rankings())
-def test_the_order_of_the_lists_changes_no_bit(name: str, rankings: dict[str, list[Ranked]]) -> None:
+def test_the_order_of_the_lists_changes_no_bit(name: str, rankings: dict[str, RankedList]) -> None:
     """A permutation of the retrievers does not change the result."""
     backwards = dict(reversed(rankings.items()))
 
@@ -48,13 +51,13 @@ def test_the_order_of_the_lists_changes_no_bit(name: str, rankings: dict[str, li
 
 @pytest.mark.parametrize("name", FUSIONS)
 @given(rankings=_rankings())
-def test_an_empty_list_changes_nothing(name: str, rankings: dict[str, list[Ranked]]) -> None:
+def test_an_empty_list_changes_nothing(name: str, rankings: dict[str, RankedList]) -> None:
     """Adding a retriever that found nothing changes nothing."""
-    assert FUSIONS[name]({**rankings, "more": []}) == FUSIONS[name](rankings)
+    assert FUSIONS[name]({**rankings, "more": _ranking()}) == FUSIONS[name](rankings)
 
 
 @given(rankings=_rankings())
-def test_a_list_without_weight_changes_nothing(rankings: dict[str, list[Ranked]]) -> None:
+def test_a_list_without_weight_changes_nothing(rankings: dict[str, RankedList]) -> None:
     """A retriever of weight 0 neither scores nor brings candidates."""
     weights = {**WEIGHTS, "more": 0.0}
     more = {**rankings, "more": _ranking(9.0, 8.0)}
@@ -64,9 +67,9 @@ def test_a_list_without_weight_changes_nothing(rankings: dict[str, list[Ranked]]
 
 @pytest.mark.parametrize("name", FUSIONS)
 @given(rankings=_rankings())
-def test_first_in_every_list_is_first(name: str, rankings: dict[str, list[Ranked]]) -> None:
+def test_first_in_every_list_is_first(name: str, rankings: dict[str, RankedList]) -> None:
     """A memory that every retriever ranks first, with the highest score, has the highest total."""
-    best = {each: [Ranked(99, entry_id(99, View.CHUNK, 0), 60.0), *ranking] for each, ranking in rankings.items()}
+    best = {each: _listed([99, *ranking.rows], [60.0, *ranking.scores]) for each, ranking in rankings.items()}
 
     totals = FUSIONS[name](best).totals
 
@@ -74,7 +77,7 @@ def test_first_in_every_list_is_first(name: str, rankings: dict[str, list[Ranked
 
 
 @given(rankings=_rankings())
-def test_min_max_totals_are_between_0_and_1(rankings: dict[str, list[Ranked]]) -> None:
+def test_min_max_totals_are_between_0_and_1(rankings: dict[str, RankedList]) -> None:
     """The weighted mean of numbers in 0..1 is in 0..1."""
     totals = weighted_sum(rankings, weights=WEIGHTS).totals
 
@@ -83,13 +86,13 @@ def test_min_max_totals_are_between_0_and_1(rankings: dict[str, list[Ranked]]) -
 
 @pytest.mark.parametrize("name", ["reciprocal rank", "min-max", "raw"])
 @given(rankings=_rankings())
-def test_shares_add_up_to_the_total(name: str, rankings: dict[str, list[Ranked]]) -> None:
+def test_shares_add_up_to_the_total(name: str, rankings: dict[str, RankedList]) -> None:
     """What the lists contribute is the total, for every memory that any of them holds."""
     fused = FUSIONS[name](rankings)
 
     sums = {row: sum(fused.share(name, row) for name in fused.columns) for row in fused.totals}
     assert fused.totals == pytest.approx(sums)
-    assert set(fused.totals) == {ranked.row for ranking in rankings.values() for ranked in ranking}
+    assert set(fused.totals) == {row for ranking in rankings.values() for row in ranking.rows}
 
 
 def test_reciprocal_rank_adds_weight_over_constant_and_rank() -> None:
@@ -97,7 +100,7 @@ def test_reciprocal_rank_adds_weight_over_constant_and_rank() -> None:
     fused = reciprocal_rank({"dense": _ranking(0.9, 0.8), "other": _ranking(3.0)}, weights={"dense": 0.5}, constant=60)
 
     assert fused.totals == pytest.approx({1: 0.5 / 61 + 1 / 61, 2: 0.5 / 62})
-    assert fused.columns["dense"] == pytest.approx({1: 1 / 61, 2: 1 / 62})
+    assert [fused.columns["dense"].number(row) for row in (1, 2, 3)] == pytest.approx([1 / 61, 1 / 62, 0.0])
 
 
 def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
@@ -105,6 +108,7 @@ def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
     fused = weighted_sum({"dense": _ranking(0.9, 0.5, 0.1), "bm25": _ranking(7.0, 3.0)}, weights={"bm25": 3.0})
 
     assert fused.totals == pytest.approx({1: 1.0, 2: 0.125, 3: 0.0})
+    assert [fused.normalized("dense", row) for row in (1, 2, 3)] == pytest.approx([1.0, 0.5, 0.0])
     assert [fused.share("bm25", row) for row in (1, 2)] == pytest.approx([0.75, 0.0])
 
 
@@ -126,7 +130,7 @@ def test_the_factor_meets_memories_of_one_list_only() -> None:
 def test_nothing_fuses_to_nothing() -> None:
     """No lists, empty lists, or no weight at all give no memories."""
     assert weighted_sum({}, weights={}).totals == {}
-    assert reciprocal_rank({"dense": []}, weights={}).totals == {}
+    assert reciprocal_rank({"dense": _ranking()}, weights={}).totals == {}
     assert weighted_sum({"dense": _ranking(1.0)}, weights={"dense": 0.0}).totals == {}
 
 
@@ -138,7 +142,6 @@ def test_a_memory_is_ranked_by_its_best_entry() -> None:
         Hit(entry_id(7, View.CHUNK, 0), 0.7),
     ]
 
-    assert best_per_row(hits) == [
-        Ranked(7, entry_id(7, View.CHUNK, 3), 0.9),
-        Ranked(5, entry_id(5, View.CHUNK, 0), 0.8),
-    ]
+    assert best_per_row(hits) == RankedList(
+        [7, 5], [entry_id(7, View.CHUNK, 3), entry_id(5, View.CHUNK, 0)], [0.9, 0.8]
+    )

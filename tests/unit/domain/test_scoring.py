@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.fusion import Ranked
+from memsvc.domain.fusion import RankedList
 from memsvc.domain.query import Candidate, Weighting
 from memsvc.domain.scoring import (
     DATE,
@@ -60,16 +60,17 @@ def _candidate(
 def _score(
     fused: dict[int, float],
     *candidates: Candidate,
-    lexical: tuple[Ranked, ...] = (),
+    lexical: dict[int, float] | None = None,
     named: frozenset[str] = frozenset(),
     dates: dict[int, float] | None = None,
 ) -> Scored:
+    """Score the candidates; *lexical* is best first."""
     return boosted(
-        fused,
-        {candidate.row: candidate for candidate in candidates},
-        lexical=lexical,
+        [fused[one.row] for one in candidates],
+        candidates,
+        lexical=RankedList([*lexical], [*lexical], [*lexical.values()]) if lexical else None,
         named=named,
-        dates=dates or {},
+        dates=[dates.get(one.row, 0.0) for one in candidates] if dates else (),
         constants=CONSTANTS,
     )
 
@@ -78,8 +79,8 @@ def test_without_boosts_the_score_is_the_scaled_fused_score() -> None:
     """A score is divided by the highest sum there can be."""
     scored = _score({1: 1.0, 2: 0.5}, _candidate(1), _candidate(2))
 
-    assert scored.scores == pytest.approx({1: 1 / 1.55, 2: 0.5 / 1.55})
-    assert scored.boosts_of(1) == ((SCALE, CONSTANTS.scale),)
+    assert scored.scores == pytest.approx([1 / 1.55, 0.5 / 1.55])
+    assert scored.boosts_of(0) == ((SCALE, CONSTANTS.scale),)
 
 
 def test_a_memory_gets_a_share_of_its_better_neighbour() -> None:
@@ -88,7 +89,7 @@ def test_a_memory_gets_a_share_of_its_better_neighbour() -> None:
 
     boosts = _score({1: 0.4, 2: 0.2, 3: 1.0}, *candidates).boosts[NEIGHBOUR]
 
-    assert boosts == pytest.approx({1: 0.25 * 0.2, 2: 0.25 * 1.0, 3: 0.25 * 0.2})
+    assert boosts == pytest.approx([0.25 * 0.2, 0.25 * 1.0, 0.25 * 0.2])
 
 
 def test_a_neighbour_that_was_not_found_gives_nothing() -> None:
@@ -99,18 +100,20 @@ def test_a_neighbour_that_was_not_found_gives_nothing() -> None:
 def test_a_session_counts_by_its_three_best_lexical_hits() -> None:
     """The best session gives its memories the whole boost, the others give theirs in proportion."""
     candidates = [_candidate(row, session="a") for row in (1, 2, 3, 4)] + [_candidate(5, session="b"), _candidate(6)]
-    lexical = tuple(Ranked(row, row, score) for row, score in ((1, 4.0), (5, 4.0), (2, 3.0), (3, 1.0), (4, 1.0)))
+    lexical = {1: 4.0, 5: 4.0, 2: 3.0, 3: 1.0, 4: 1.0, 9: 0.5}
 
-    boosts = _score(dict.fromkeys(range(1, 7), 0.5), *candidates, lexical=lexical).boosts[SESSION]
+    scored = _score(dict.fromkeys(range(1, 7), 0.5), *candidates, lexical=lexical)
 
-    assert boosts == pytest.approx({1: 0.2, 2: 0.2, 3: 0.2, 4: 0.2, 5: 0.1})
+    assert scored.boosts[SESSION] == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.1, 0.0])
+    assert scored.boosts_of(5) == ((SCALE, CONSTANTS.scale),)
 
 
 def test_a_met_date_counts_in_proportion() -> None:
-    """A half-met date gives half the boost, for candidates only."""
-    boosts = _score({1: 0.5, 2: 0.5}, _candidate(1), _candidate(2), dates={1: 0.6, 2: 0.0, 9: 1.0}).boosts[DATE]
+    """A date that is met to six tenths gives as much of the boost."""
+    scored = _score({1: 0.5, 2: 0.5}, _candidate(1), _candidate(2), dates={1: 0.6, 2: 0.0})
 
-    assert boosts == pytest.approx({1: 0.06})
+    assert scored.boosts[DATE] == pytest.approx([0.06, 0.0])
+    assert scored.boosts_of(1) == ((SCALE, CONSTANTS.scale),)
 
 
 def test_other_speakers_than_the_one_named_lose() -> None:
@@ -119,7 +122,7 @@ def test_other_speakers_than_the_one_named_lose() -> None:
 
     scored = _score({1: 0.5, 2: 0.5, 3: 0.5}, *candidates, named=frozenset({"Anna"}))
 
-    assert scored.boosts[SPEAKER] == {2: -0.15}
+    assert scored.boosts[SPEAKER] == [0.0, -0.15, 0.0]
 
 
 @pytest.mark.parametrize("named", [frozenset(), frozenset({"Anna", "Ben"}), frozenset({"Carol"})])
@@ -134,12 +137,7 @@ def test_a_score_below_zero_is_zero() -> None:
     """A penalty takes no more than there is."""
     candidates = (_candidate(1, speaker="Anna"), _candidate(2, speaker="Ben"))
 
-    assert _score({1: 0.5, 2: 0.1}, *candidates, named=frozenset({"Anna"})).scores[2] == 0.0
-
-
-def test_rows_without_a_candidate_are_left_out() -> None:
-    """What the store no longer has is not scored, and the store's rows without a score neither."""
-    assert set(_score({1: 0.5, 2: 0.5}, _candidate(1, previous=2), _candidate(3)).scores) == {1}
+    assert _score({1: 0.5, 2: 0.1}, *candidates, named=frozenset({"Anna"})).scores[1] == 0.0
 
 
 @given(
@@ -152,19 +150,19 @@ def test_scores_are_between_0_and_1_and_explained(
     fused: dict[int, float], lexical: list[tuple[int, float]], dates: dict[int, float], named: frozenset[str]
 ) -> None:
     """Fused score and boosts add up to the score, scaled and never below 0."""
-    ranked = tuple(Ranked(row, row, score) for row, score in sorted(lexical, key=lambda pair: -pair[1]))
+    best_first = dict(sorted(lexical, key=lambda pair: -pair[1]))
     candidates = [
         _candidate(row, previous=row - 1 or None, session="ab"[row % 2], speaker=("Anna", "Ben")[row % 2])
-        for row in range(1, 10)
+        for row in fused
     ]
 
-    scored = _score(fused, *candidates, lexical=ranked, dates=dates, named=named)
+    scored = _score(fused, *candidates, lexical=best_first, dates=dates, named=named)
 
-    assert set(scored.scores) == set(fused)
-    for row, score in scored.scores.items():
-        *added, (_, scale) = scored.boosts_of(row)
+    assert len(scored.scores) == len(fused)
+    for place, (total, score) in enumerate(zip(fused.values(), scored.scores, strict=True)):
+        *added, (_, scale) = scored.boosts_of(place)
         assert 0.0 <= score <= 1.0 + 1e-12
-        assert score == pytest.approx(max(0.0, (fused[row] + sum(boost for _, boost in added)) * scale))
+        assert score == pytest.approx(max(0.0, (total + sum(boost for _, boost in added)) * scale))
 
 
 @pytest.mark.parametrize(
