@@ -63,16 +63,21 @@ class Embedding:
         Raises:
             BackendUnavailableError: The model cannot be reached.
         """
-        with self._lock:
-            if (found := self._queries.get(text)) is not None:
-                self._queries.move_to_end(text)
-                return found
+        if (found := self.known_query(text)) is not None:
+            return found
         vector = self._embedder.embed_query(text)
         with self._lock:
             self._queries[text] = vector
             while len(self._queries) > self._query_cache_size:
                 self._queries.popitem(last=False)
         return vector
+
+    def known_query(self, text: str) -> Vector | None:
+        """Return the vector of a query that was embedded lately, or None."""
+        with self._lock:
+            if (found := self._queries.get(text)) is not None:
+                self._queries.move_to_end(text)
+            return found
 
     def ping(self) -> None:
         """Return when the model answers, or raise BackendUnavailableError."""

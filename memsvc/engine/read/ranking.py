@@ -25,8 +25,9 @@ from memsvc.domain.query import (
 )
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
+from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
-from memsvc.engine.read.retrieval import Retrieved, Timing
+from memsvc.engine.read.retrieval import Retrieved
 from memsvc.engine.read.weighing import above_zero, weighed
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.dates import date_match, mentioned_dates

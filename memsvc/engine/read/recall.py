@@ -16,9 +16,11 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.access_counts import AccessCounts
+from memsvc.engine.read.asked import Asked
+from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.presenting import Presenting
 from memsvc.engine.read.ranking import Ranked, Ranker, Ranking
-from memsvc.engine.read.retrieval import Asked, Retrieval, Timing
+from memsvc.engine.read.retrieval import Retrieval
 from memsvc.ports.metadata import MemoryReads
 
 DEPTH = "depth"

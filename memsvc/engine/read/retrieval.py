@@ -5,31 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-import numpy as np
-
-from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, MemsvcError, NotReadyError
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
 from memsvc.domain.query import Degraded, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.domain.scope import Reach
-from memsvc.engine.index.centring import centred, means_of
 from memsvc.engine.index.embedding import Embedding
-from memsvc.ports.embedder import Vector
+from memsvc.engine.read.asked import Asked
+from memsvc.engine.read.dense import Dense, DenseFound, Timing
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.vectors import VectorIndex
 from memsvc.text.analysis import query_terms
 from memsvc.text.keywords import extract_keywords
-
-Timing: TypeAlias = tuple[str, float, float]
-"""A stage, when it began and how long it took."""
-Dense: TypeAlias = tuple[dict[View, list[Hit]], list[Timing]]
-"""The hits of every view, and how long the stages took."""
 
 MODE_RETRIEVERS = {
     Mode.HYBRID: frozenset(Retriever),
@@ -64,17 +53,6 @@ class Retrieved:
         return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A search as the retrievers need it."""
-
-    query: SearchQuery
-    reach: Reach
-    where: Filter | None
-    depth: int
-    deadline: Deadline
-
-
 class Retrieval:
     """Runs the retrievers that a search's mode and weights call for."""
 
@@ -82,14 +60,12 @@ class Retrieval:
         self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, embedding: Embedding, threads: int
     ) -> None:
         self._reads = reads
-        self._vectors = vectors
         self._lexical = lexical
-        self._embedding = embedding
-        self._beside = ThreadPoolExecutor(threads, thread_name_prefix="dense")
+        self._dense = Dense(vectors, embedding, threads)
 
     def close(self) -> None:
         """Give the threads back."""
-        self._beside.shutdown()
+        self._dense.close()
 
     def run(self, asked: Asked) -> Retrieved:
         """Return what was found; a retriever that fails is named in *degraded*.
@@ -101,7 +77,7 @@ class Retrieval:
         found = Retrieved(asked_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
         inner = _localised(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
-        dense = self._beside.submit(self._dense, asked, inner) if Retriever.DENSE in found.asked else None
+        dense = self._dense.begin(asked, inner) if Retriever.DENSE in found.asked else None
         if Retriever.BM25 in found.asked:
             self._guarded(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
         if Retriever.KEYWORD_TABLE in found.asked:
@@ -111,37 +87,6 @@ class Retrieval:
         if failures and len(failures) == len(found.asked):
             raise failures[0]
         return found
-
-    def _dense(self, asked: Asked, where: Filter | None) -> Dense:
-        started = time.perf_counter()
-        query = asked.query
-        vector = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
-        embedded = time.perf_counter()
-        hits = self._nearest(vector, asked, where)
-        done = time.perf_counter()
-        return hits, [("embed", started, embedded - started), ("dense", embedded, done - embedded)]
-
-    def _nearest(self, vector: Vector, asked: Asked, where: Filter | None) -> dict[View, list[Hit]]:
-        """Search every view by the means of one generation: again when it was switched meanwhile."""
-        while True:
-            manifest = self._vectors.manifest
-            if manifest is None or manifest.model != self._embedding.model:
-                raise BackendUnavailableError("vectors (the index is being built)")
-            means = means_of(manifest)
-            hits = {
-                view: self._vectors.search(
-                    centred(vector, means.get(view)),
-                    view=view,
-                    reach=asked.reach,
-                    where=where,
-                    limit=asked.depth,
-                    deadline=asked.deadline,
-                )
-                for view in manifest.views
-            }
-            live = self._vectors.manifest
-            if live is not None and live.generation == manifest.generation:
-                return hits
 
     def _bm25(self, asked: Asked, where: Filter | None, found: Retrieved) -> None:
         if found.terms:
@@ -189,9 +134,10 @@ def asked_retrievers(query: SearchQuery) -> frozenset[Retriever]:
     return frozenset(asked)
 
 
-def _collect(dense: Future[Dense], found: Retrieved) -> None:
-    found.dense, timings = dense.result()
-    found.timings.extend(timings)
+def _collect(dense: Callable[[], DenseFound], found: Retrieved) -> None:
+    result = dense()
+    found.dense = result.hits
+    found.timings.extend(result.timings)
 
 
 def _localised(where: Filter | None, rows_where: Callable[[Filter], Sequence[int]]) -> Filter | None:

@@ -39,6 +39,20 @@ class _Batch:
     results: Sequence[Placed | Rejected]
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """Memories that are ready to be stored.
+
+    Attributes:
+        first_index: The index of the first memory that the client sent.
+        start: The index of the first one that was prepared; those before it were durable already.
+    """
+
+    first_index: int
+    start: int
+    items: Sequence[Item]
+
+
 class Importing:
     """Opens imports, new ones and those that broke off."""
 
@@ -61,7 +75,7 @@ class Importing:
 
 
 class ImportRun:
-    """One import at work; to be used by one caller at a time."""
+    """One import at work; one caller may prepare the next batch while another stores the one before."""
 
     def __init__(
         self, parts: _Parts, request: Request, scope: Scope, on_duplicate: OnDuplicate, progress: ImportProgress
@@ -86,11 +100,17 @@ class ImportRun:
         Raises:
             InvalidRequestError: There is a gap before *first_index*, or it is negative.
         """
+        return self.store(self.prepare(first_index, drafts))
+
+    def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
+        """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
         start = max(first_index, self._progress.next_index)
         items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :])
-        committed = self._parts.committer.submit(
-            lambda transaction: self._store(transaction, first_index, start, items)
-        )
+        return PreparedBatch(first_index, start, items)
+
+    def store(self, prepared: PreparedBatch) -> ImportProgress:
+        """Store what was prepared, as `add` does; batches in their order."""
+        committed = self._parts.committer.submit(lambda transaction: self._store(transaction, prepared))
         batch = committed.value
         position = batch.progress.position
         if any(isinstance(result, Placed) for result in batch.results):
@@ -103,14 +123,15 @@ class ImportRun:
         self._progress = replace(batch.progress, position=position)
         return self._progress
 
-    def _store(self, transaction: Transaction, first_index: int, start: int, items: Sequence[Item]) -> _Batch:
+    def _store(self, transaction: Transaction, prepared: PreparedBatch) -> _Batch:
         # The store's own note counts, not this object's: another stream of the same import may be ahead.
         answer = recall(transaction, self._request)
         progress = self._progress if answer is None else ImportProgress(**answer)
-        if not 0 <= first_index <= progress.next_index:
-            description = f"Must lie in 0 to {progress.next_index}, the index after the last memory, not {first_index}."
+        first, known = prepared.first_index, progress.next_index
+        if not 0 <= first <= known:
+            description = f"Must lie in 0 to {known}, the index after the last memory, not {first}."
             raise InvalidRequestError([Violation("batch.first_index", description)])
-        waiting = items[max(0, progress.next_index - start) :]
+        waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
             return _Batch(replace(progress, failures=()), ())
         placed = self._parts.placing.place(transaction, waiting, self._on_duplicate)
