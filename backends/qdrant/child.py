@@ -88,8 +88,9 @@ class Exchange:
 class Child:
     """A running `backends.qdrant.edge_process`. Safe to call from several threads; once dead, it stays so.
 
-    Why not fork: grpc's threads do not survive it. The child gets a session of its own, so that Ctrl-C in a
-    terminal reaches the parent alone.
+    Why not fork: grpc's threads do not survive it. The child gets a process group of its own, so that Ctrl-C in a
+    terminal reaches the parent alone. It gets no session of its own: Linux gives each session an equal share of the
+    processors first and looks at niceness only within it, so a builder would take as much as the whole service.
     """
 
     def __init__(self, *, connections: int, niceness: int = 0) -> None:
@@ -200,6 +201,6 @@ def _start(niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        start_new_session=True,
+        process_group=0,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )

@@ -258,6 +258,18 @@ def test_signal_to_the_group_does_not_end_the_child(index: QdrantEdgeIndex, numb
     assert child_of(index) == child
 
 
+def test_processes_have_a_group_of_their_own_in_the_session_of_their_parent(index: QdrantEdgeIndex) -> None:
+    """Ctrl-C does not reach them, and a builder's niceness counts beside the searches of this service."""
+    made = index.begin(VectorManifest(generation=2, model="m", dimension=3, position=1))
+    assert isinstance(made, EdgeGeneration)
+    processes = [child_of(index), made.builder_pid]
+
+    assert [os.getpgid(process) for process in processes] == processes
+    assert {os.getsid(process) for process in processes} == {os.getsid(0)}
+    own = os.nice(0)
+    assert [os.getpriority(os.PRIO_PROCESS, process) for process in processes] == [own, min(own + 10, 19)]
+
+
 def test_closing_ends_child_and_builder(index: QdrantEdgeIndex, stack: ExitStack) -> None:
     """No process is left when the index is closed."""
     made = index.begin(VectorManifest(generation=2, model="m", dimension=3, position=1))
