@@ -12,7 +12,7 @@ from backends.tantivy.errors import translate
 from backends.tantivy.filters import selection
 from backends.tantivy.ranking import best_hits
 from backends.tantivy.schema import ENTRY, FINGERPRINT, ROW, build_schema, open_index
-from backends.tantivy.terms import any_term
+from backends.tantivy.terms import Vocabulary, any_term
 from backends.tantivy.writer import TantivyWriter
 from memsvc.domain.entries import Hit, LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
@@ -40,7 +40,7 @@ class TantivyGeneration:
         with translate():
             self._schema: Schema = build_schema()
             self._index: Index = open_index(directory, self._schema)
-            self._searcher = self._index.searcher()
+            self._see()
             newest = self._searcher.search(Query.all_query(), 1, count=False, order_by_field=ROW, order=Order.Desc)
         highest = newest.hits[0][0] if newest.hits else -1
         self._writer = TantivyWriter(self._index, heap_bytes=heap_bytes, highest_row=highest)
@@ -89,14 +89,18 @@ class TantivyGeneration:
     def _refresh(self) -> None:
         with translate():
             self._index.reload()
-            self._searcher = self._index.searcher()
+            self._see()
+
+    def _see(self) -> None:
+        self._searcher = self._index.searcher()
+        self._seen = (self._searcher, Vocabulary(self._searcher))
 
     def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Return the best entries, equal scores by entry id."""
         with translate():
-            searcher = self._searcher
+            searcher, vocabulary = self._seen
             chosen = selection(self._schema, reach, where)
-            return best_hits(searcher, any_term(self._schema, searcher, terms).and_must_match(chosen), limit=limit)
+            return best_hits(searcher, any_term(self._schema, vocabulary, terms).and_must_match(chosen), limit=limit)
 
     def inventory(self) -> Iterator[Listed]:
         """List every entry as of the first step, ascending."""
