@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -42,8 +41,7 @@ reaches = st.builds(Reach, st.sampled_from(OWNERS), st.lists(st.sampled_from(PRO
 @st.composite
 def attributes(draw: st.DrawFn, row: int) -> Attributes:
     """Draw the attributes of a memory with this row."""
-    return replace(
-        factories.attributes(row),
+    return factories.attributes(row)._replace(
         owner=draw(st.sampled_from(OWNERS[:2])),
         project_id=draw(st.sampled_from(PROJECTS)),
         category=draw(st.sampled_from(STRINGS)),

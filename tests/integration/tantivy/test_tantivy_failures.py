@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def tea(row: int) -> list[LexicalEntry]:
 
 def refused(row: int) -> list[LexicalEntry]:
     """Return entries that Tantivy refuses."""
-    return [lexical_entry(replace(factories.attributes(row), importance=TOO_LARGE), ["tea"])]
+    return [lexical_entry(factories.attributes(row)._replace(importance=TOO_LARGE), ["tea"])]
 
 
 def rows(index: LexicalIndex) -> list[int]:
