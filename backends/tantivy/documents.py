@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from tantivy import Document, PreTokenizedString, Token
 
-from backends.tantivy.schema import BODY, CONFIDENCE, ENTRY, FINGERPRINT, OWNER, PROJECT, ROW, key, term_key
+from backends.tantivy.schema import (
+    BODY,
+    CONFIDENCE,
+    ENTRY,
+    FINGERPRINT,
+    ROW,
+    TERMS,
+    filter_term,
+    place_term,
+    term_key,
+)
 from memsvc.domain.entries import Attributes, LexicalEntry
 
 
@@ -32,20 +42,20 @@ def _add_body(document: Document, terms: Sequence[str]) -> None:
 
 def _add_strings(document: Document, attributes: Attributes) -> None:
     add = document.add_text
-    add(OWNER, key(attributes.owner))
-    add(PROJECT, key(attributes.project_id))
-    add("agent_id", key(attributes.agent_id))
-    add("session_id", key(attributes.session_id))
-    add("layer", key(attributes.layer))
-    add("kind", key(attributes.kind))
-    add("category", key(attributes.category))
-    add("tier", key(attributes.tier))
-    add("status", key(attributes.status))
-    add("speaker", key(attributes.speaker))
+    add(TERMS, place_term(attributes.owner, attributes.project_id))
+    add(TERMS, filter_term("agent_id", attributes.agent_id))
+    add(TERMS, filter_term("session_id", attributes.session_id))
+    add(TERMS, filter_term("layer", attributes.layer))
+    add(TERMS, filter_term("kind", attributes.kind))
+    add(TERMS, filter_term("category", attributes.category))
+    add(TERMS, filter_term("tier", attributes.tier))
+    add(TERMS, filter_term("status", attributes.status))
+    add(TERMS, filter_term("speaker", attributes.speaker))
+    add(TERMS, filter_term("importance", attributes.importance))
     for tag in attributes.tags:
-        add("tags", key(tag))
+        add(TERMS, filter_term("tags", tag))
     for term in attributes.metadata:
-        add("metadata", key(term))
+        add(TERMS, filter_term("metadata", term))
 
 
 def _add_numbers(document: Document, attributes: Attributes) -> None:

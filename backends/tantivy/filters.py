@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tantivy import FieldType, Occur, Query, Schema
 
-from backends.tantivy.schema import INDEXED_NUMBERS, OWNER, PROJECT, key
+from backends.tantivy.schema import ROW, TERMS, filter_term, place_term
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.scope import Reach
 
@@ -18,9 +18,8 @@ _MANY_VALUES = 1000
 
 def selection(schema: Schema, reach: Reach, where: Filter | None) -> Query:
     """Return the query that matches what lies in *reach* and passes the filter, with a score of 0."""
-    owner = Query.term_query(schema, OWNER, key(reach.owner), "basic")
-    projects = _any_term(schema, PROJECT, [key(project) for project in reach.project_ids])
-    parts = [(Occur.Must, owner), (Occur.Must, projects)]
+    places = _any_term(schema, TERMS, [place_term(reach.owner, project) for project in reach.project_ids])
+    parts = [(Occur.Must, places)]
     if where is not None:
         parts.append((Occur.Must, query_of(schema, where)))
     return Query.const_score_query(Query.boolean_query(parts), 0.0)
@@ -63,12 +62,14 @@ def _any_term(schema: Schema, name: str, values: Sequence[str] | Sequence[int]) 
 
 
 def _any_of(schema: Schema, where: AnyOf) -> Query:
-    name = where.field.value
     if where.field not in NUMBERS:
-        return _any_term(schema, name, [key(value) for value in where.values if isinstance(value, str)])
+        return _any_term(schema, TERMS, [filter_term(where.field, v) for v in where.values if isinstance(v, str)])
     numbers = [value for value in where.values if not isinstance(value, str) and _MIN <= value <= _MAX]
-    if name in INDEXED_NUMBERS:
-        return _any_term(schema, name, numbers)
+    if where.field is Field.ROW:
+        return _any_term(schema, ROW, numbers)
+    if where.field is Field.IMPORTANCE:
+        return _any_term(schema, TERMS, [filter_term(where.field, number) for number in numbers])
+    # By the other numbers ranges alone are asked for, which need no postings.
     exact = [Range(where.field, at_least=number, at_most=number) for number in numbers]
     return _any([_range(schema, bounds) for bounds in exact])
 

@@ -18,7 +18,7 @@ from backends.qdrant.manifest import generation_name, read_manifest
 from backends.qdrant.settings import QdrantEdgeSettings
 from backends.sql.tables import memories
 from backends.tantivy.manifest import read_manifest as read_lexical_manifest
-from backends.tantivy.schema import BODY, ENTRY, OWNER, build_schema, open_index
+from backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
 from memsvc.domain.scope import Scope
 from memsvc.text.analysis import query_terms
 from tests.bench.corpus import Question
@@ -110,7 +110,7 @@ def _bm25(directory: Path) -> Callable[[tuple[str, list[str]]], object]:
     def ask(asked: tuple[str, list[str]]) -> object:
         owner, terms = asked
         words = [(Occur.Should, Query.term_query(schema, BODY, term, "freq")) for term in terms]
-        held = Query.const_score_query(Query.term_query(schema, OWNER, owner, "basic"), 0.0)
+        held = Query.const_score_query(Query.term_query(schema, TERMS, place_term(owner, ""), "basic"), 0.0)
         query = Query.boolean_query([(Occur.Must, Query.boolean_query(words)), (Occur.Must, held)])
         hits = searcher.search(query, DEPTH, count=False).hits
         return searcher.fast_field_values(ENTRY, [address for _, address in hits])

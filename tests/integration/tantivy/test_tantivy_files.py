@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from backends.tantivy import TANTIVY
+from backends.tantivy.schema import FORMAT
 from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
@@ -131,7 +132,7 @@ def _cut_manifest(folder: Path) -> None:
 
 def _age_manifest(folder: Path) -> None:
     text = (folder / "manifest.json").read_text(encoding="utf-8")
-    (folder / "manifest.json").write_text(text.replace('"format": 1', '"format": 0'), encoding="utf-8")
+    (folder / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 0'), encoding="utf-8")
 
 
 def _break_manifest(folder: Path) -> None:
