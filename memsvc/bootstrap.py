@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
+from memsvc.domain.session import AutoTrim, OnOpen
 from memsvc.engine.application import Application
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
@@ -33,6 +34,12 @@ from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
+from memsvc.engine.sessions.appending import Appending
+from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.opening import Opening, SessionDefaults
+from memsvc.engine.sessions.reading import ReadingSessions
+from memsvc.engine.sessions.summarizing import ExtractiveSummarizer
+from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.importing import Importing
@@ -150,6 +157,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         recall=Recall(
             Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
         ),
+        sessions=_sessions(settings, backends, writes, stack),
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -220,6 +228,8 @@ class _Writing:
     revise: Revise
     importing: Importing
     accesses: AccessCounts
+    committer: Committer
+    drafting: Drafting
 
 
 def _writing(
@@ -249,4 +259,26 @@ def _writing(
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         accesses=accesses,
+        committer=committer,
+        drafting=drafting,
+    )
+
+
+def _sessions(settings: Settings, backends: Backends, writes: _Writing, stack: ExitStack) -> Sessions:
+    chosen = settings.sessions
+    store, committer, drafting = backends.metadata, writes.committer, writes.drafting
+    rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
+    trimming = Trimming(committer, store, drafting, ExtractiveSummarizer(backends.tokenizer), rules)
+    trimmer = Trimmer(trimming.trim_when_full)
+    stack.callback(trimmer.close)
+    defaults = SessionDefaults(
+        token_limit=chosen.token_limit,
+        on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,
+        auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
+    )
+    return Sessions(
+        opening=Opening(committer, defaults, utc_now),
+        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, utc_now),
+        reading=ReadingSessions(store.sessions),
+        trimming=trimming,
     )

@@ -99,6 +99,23 @@ class IndexingSettings(_Part):
     """How long changes that are applied stay in the outbox."""
 
 
+class SessionSettings(_Part):
+    """What holds for sessions that do not say otherwise."""
+
+    token_limit: int = Field(default=64_000, ge=100, le=10_000_000)
+    """At how many tokens a session is full."""
+    auto_trim: bool = True
+    """Whether a full session is trimmed by itself."""
+    trim_to: float = Field(default=0.5, ge=0, lt=1)
+    """What share of its limit a trimmed session keeps."""
+    keep_rounds: int = Field(default=3, ge=0, le=100)
+    """The last rounds that trimming leaves alone; a round begins with a user's message."""
+    summary_tokens: int = Field(default=500, ge=20, le=10_000)
+    """How long the summary of what was trimmed may be."""
+    archive_others: bool = True
+    """Whether opening a session archives the other active ones of the same user, project and agent."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -146,6 +163,8 @@ class Settings(BaseSettings):
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()
     """Following the store."""
+    sessions: SessionSettings = SessionSettings()
+    """Conversations."""
     log: LogSettings = LogSettings()
     """Logging."""
 

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
+from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+from memsvc.ports.sessions import SessionReads
 
 NAME = "inproc metadata"
 
@@ -26,6 +28,7 @@ class InprocMetadataStore:
         self._lock = threading.Lock()
         self._state: State | None = State()
         self._memories = InprocMemoryReads(self._current)
+        self._sessions = InprocSessionReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
 
@@ -33,6 +36,11 @@ class InprocMetadataStore:
     def memories(self) -> MemoryReads:
         """Read memories."""
         return self._memories
+
+    @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        return self._sessions
 
     @property
     def feed(self) -> IndexFeed:

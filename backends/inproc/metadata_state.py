@@ -12,6 +12,7 @@ from memsvc.domain.filters import Field, Filter
 from memsvc.domain.indexing import Change, Chunk, Document
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
+from memsvc.domain.session import MessageRecord, Session
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 
 Name = tuple[str, str, str] | tuple[str, ContentName]
@@ -30,6 +31,9 @@ class State:
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    messages: dict[int, tuple[int, MessageRecord]] = field(default_factory=dict)
+    """Messages by the row of their memory, with the row of their session."""
     last_row: int = 0
     last_position: int = 0
 
@@ -45,6 +49,8 @@ class State:
             pending=set(self.pending),
             requests=dict(self.requests),
             embeddings=dict(self.embeddings),
+            sessions=dict(self.sessions),
+            messages=dict(self.messages),
         )
 
     def memory(self, row: int) -> Memory | None:

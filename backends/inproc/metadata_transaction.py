@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import NoReturn
 
+from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_live, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status, put_away
 from memsvc.domain.scope import Reach
+from memsvc.domain.session import message_state
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+from memsvc.ports.sessions import SessionWrites
 
 
 class InprocTransaction:
@@ -21,9 +25,15 @@ class InprocTransaction:
     def __init__(self, state: State, now: datetime) -> None:
         """Work on *state*, a copy."""
         self.state = state
+        self._now = now
         self._time = to_micros(now)
         self._position = 0
         self._is_void = False
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions here."""
+        return InprocSessionWrites(self.state, self._race)
 
     @property
     def position(self) -> int:
@@ -85,6 +95,17 @@ class InprocTransaction:
         else:
             self.state.revisions[before.row, before.revision] = before
             self._put(_next_record(stored, before, after), action)
+            if before.row in self.state.messages:
+                session, record = self.state.messages[before.row]
+                state = message_state(after.memory.status)
+                self.state.messages[before.row] = (session, replace(record, state=state))
+
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Write the next revision of each memory."""
+        after = [put_away(memory, status, self._now) for memory in memories]
+        for old, new in zip(memories, after, strict=True):
+            self.update(old, Record(new, is_unique=False), ChangeAction.UPDATED)
+        return [self.state.records[one.row].memory for one in memories]
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
@@ -94,6 +115,7 @@ class InprocTransaction:
         for name in _names(stored):
             del self.state.names[name]
         del self.state.rows[stored.memory.id]
+        self.state.messages.pop(memory.row, None)
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
         self._log(stored.memory, ChangeAction.PURGED)
 
@@ -150,7 +172,7 @@ class InprocTransaction:
         self.state.records[row] = record
         self._log(record.memory, action)
 
-    def _race(self) -> None:
+    def _race(self) -> NoReturn:
         self._is_void = True
         message = "A key or content was taken by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)

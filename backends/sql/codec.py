@@ -79,9 +79,9 @@ def memory_from_row(row: Row) -> Memory:
         confidence,
         _STATUSES[status],
         access_count,
-        _moment(access_time),
-        _moment(event_time),
-        _moment(expire_time),
+        moment_or_none(access_time),
+        moment_or_none(event_time),
+        moment_or_none(expire_time),
         bool(work_in_progress),
         source,
         {} if metadata == _EMPTY_OBJECT else json_value(metadata),
@@ -107,9 +107,9 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.access_count,
         create_time,
         create_time if is_unchanged else to_micros(memory.update_time),
-        _micros(memory.access_time),
-        _micros(memory.event_time),
-        _micros(memory.expire_time),
+        micros_or_none(memory.access_time),
+        micros_or_none(memory.event_time),
+        micros_or_none(memory.expire_time),
         memory.confidence,
         int(memory.work_in_progress),
         int(record.is_unique and memory.status is not Status.DELETED),
@@ -184,9 +184,11 @@ def _list_text(values: Sequence[object]) -> str:
     return json_text(values) if values else _EMPTY_LIST
 
 
-def _micros(moment: datetime | None) -> int | None:
+def micros_or_none(moment: datetime | None) -> int | None:
+    """Return the microseconds of a moment that may be absent."""
     return None if moment is None else to_micros(moment)
 
 
-def _moment(micros: int | None) -> datetime | None:
+def moment_or_none(micros: int | None) -> datetime | None:
+    """Return the moment of microseconds that may be absent."""
     return None if micros is None else EPOCH + timedelta(microseconds=micros)

@@ -14,11 +14,13 @@ from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.schema import bring_up_to_date
+from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.sessions import SessionReads
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -31,6 +33,7 @@ class SqlMetadataStore:
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
+        self._sessions = SqlSessionReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
         self._embeddings = SqlEmbeddingCache(database)
@@ -39,6 +42,11 @@ class SqlMetadataStore:
     def memories(self) -> MemoryReads:
         """Read memories."""
         return self._memories
+
+    @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        return self._sessions
 
     @property
     def feed(self) -> IndexFeed:

@@ -183,3 +183,52 @@ requests = sa.Table(
     sa.Column("answer", sa.Text, nullable=False),
 )
 sa.Index("requests_time", requests.c.time)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    # From the same counter as the rows of memories.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("token_limit", Number, nullable=False),
+    sa.Column("last_ordinal", Number, nullable=False),
+    sa.Column("trim_count", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("update_time", Number, nullable=False),
+    sa.Column("last_message_time", Number),
+    sa.Column("end_time", Number),
+    sa.Column("trim_time", Number),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("auto_trim", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+)
+_s = sessions.c
+sa.Index("unique_session_id", _s.owner, _s.project_id, _s.id, unique=True)
+sa.Index("sessions_row", _s.owner, _s.project_id, _s.row)
+sa.Index("sessions_state", _s.owner, _s.project_id, _s.state, _s.row)
+
+messages = sa.Table(
+    "messages",
+    metadata,
+    # The row of the memory that holds the content.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("session_row", Number, nullable=False),
+    sa.Column("ordinal", Number, nullable=False),
+    sa.Column("token_count", Number, nullable=False),
+    sa.Column("is_pinned", sa.SmallInteger, nullable=False),
+    sa.Column("has_content", sa.SmallInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("tool_call_id", sa.Text, nullable=False),
+    sa.Column("summary_id", sa.Text, nullable=False),
+    sa.Column("tool_calls", sa.Text, nullable=False),
+)
+ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
+IS_LIVE_MESSAGE = messages.c.state == ACTIVE
+sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)
+sa.Index("messages_state", messages.c.session_row, messages.c.state, messages.c.token_count)
+_conditional("messages_live", IS_LIVE_MESSAGE, messages.c.session_row, messages.c.ordinal)

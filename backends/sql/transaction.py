@@ -19,14 +19,16 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, w
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.errors import translate
 from backends.sql.filters import within
-from backends.sql.journal import note_changes, note_revisions
-from backends.sql.rows import delete_rows, insert_records, update_record
+from backends.sql.journal import note_changes, note_revisions, note_scattered
+from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
+from backends.sql.sessions import SqlSessionWrites
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+from memsvc.ports.sessions import SessionWrites
 
 
 class SqlTransaction:
@@ -35,12 +37,14 @@ class SqlTransaction:
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
         """Work on a connection that is in a transaction."""
         self._connection = connection
+        self._now = now
         self._time = to_micros(now)
         self._position = 0
         self._depth = 0
         self._is_void = False
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
+        self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race)
 
     @property
     def changed(self) -> AbstractSet[int]:
@@ -51,6 +55,11 @@ class SqlTransaction:
     def inserted(self) -> Sequence[Record]:
         """Return the memories that were not there before, as they were inserted here."""
         return self._inserted
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions here."""
+        return self._sessions
 
     @property
     def position(self) -> int:
@@ -134,6 +143,19 @@ class SqlTransaction:
         self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
         self._log(before.row, before.row, action, position)
 
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Write the next revision of many memories."""
+        if not memories:
+            return []
+        _, last = self._allot(rows=0, positions=len(memories))
+        after = [put_away(memory, status, self._now) for memory in memories]
+        self._changed.update(memory.row for memory in memories)
+        with self._void_on_race():
+            put_away_rows(self._connection, memories, after)
+        note_scattered(self._connection, after, ChangeAction.UPDATED, self._time, last)
+        self._position = last
+        return after
+
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
         stored = self._one(memories.c.row == memory.row)
@@ -187,6 +209,9 @@ class SqlTransaction:
         except UniquenessRaceError:
             self._is_void = True
             raise
+
+    def _allot_row(self) -> int:
+        return self._allot(rows=1, positions=0)[0]
 
     def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of rows and positions; return the last of each."""

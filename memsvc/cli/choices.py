@@ -66,3 +66,20 @@ class ImportFormat(_Hyphenated):
     AUTO = auto()
     JSONL = auto()
     MD = auto()
+
+
+class Role(_Hyphenated):
+    """Who speaks in a message."""
+
+    SYSTEM = auto()
+    USER = auto()
+    ASSISTANT = auto()
+    TOOL = auto()
+
+
+class SessionState(_Hyphenated):
+    """Where a session is in its life."""
+
+    ACTIVE = auto()
+    CLOSED = auto()
+    ARCHIVED = auto()

@@ -6,6 +6,7 @@ from memsvc.client.asynchronous import AsyncMemsvc
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
+from memsvc.client.sessions import SessionMessage, ToolCall
 from memsvc.client.synchronous import Memsvc
 from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
 
@@ -21,6 +22,8 @@ __all__ = [
     "Project",
     "Search",
     "SearchOptions",
+    "SessionMessage",
+    "ToolCall",
     "Violation",
     "find_project",
 ]

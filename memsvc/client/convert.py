@@ -41,6 +41,7 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "tier": (types.MemoryTier, "MEMORY_TIER_"),
     "status": (types.MemoryStatus, "MEMORY_STATUS_"),
     "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
+    "sessions": (types.SessionVisibility, "SESSION_VISIBILITY_"),
     "last_days_field": (types.TimeField, "TIME_FIELD_"),
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
@@ -112,13 +113,18 @@ def _file_refs(value: Iterable[tuple[str, str]]) -> list[types.FileRef]:
     return [types.FileRef(category=category, id=file_id) for category, file_id in value]
 
 
-def _struct(value: Mapping[str, Any]) -> Struct:
+def struct_to_proto(value: Mapping[str, Any]) -> Struct:
+    """Return free JSON."""
     struct = Struct()
     struct.update(dict(value))
     return struct
 
 
-_SPECIAL: Mapping[str, Callable[[Any], Any]] = {"keywords": _keywords, "file_refs": _file_refs, "metadata": _struct}
+_SPECIAL: Mapping[str, Callable[[Any], Any]] = {
+    "keywords": _keywords,
+    "file_refs": _file_refs,
+    "metadata": struct_to_proto,
+}
 
 
 def batch_memory_to_proto(draft: Draft | types.Memory | memories.BatchMemory) -> memories.BatchMemory:

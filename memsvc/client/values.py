@@ -29,6 +29,7 @@ Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "D
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
+SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
 Index = Literal["VECTORS", "LEXICAL"]
@@ -108,6 +109,7 @@ class Filters(TypedDict, total=False):
     visibility: Visibility
     agent_ids: Sequence[str]
     session_ids: Sequence[str]
+    sessions: SessionVisibility
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]

@@ -172,6 +172,42 @@ class ReindexRunningError(MemsvcError):
         super().__init__("A reindex is running already; wait for it to finish.")
 
 
+class SessionNotFoundError(MemsvcError):
+    """No session of this id was opened in exactly the scope's project."""
+
+    reason = "SESSION_NOT_FOUND"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"No session {session_id!r} is in this project; open it with CreateSession.", session_id=session_id
+        )
+
+
+class SessionExistsError(MemsvcError):
+    """A session of this id was opened already."""
+
+    reason = "SESSION_EXISTS"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"The session {session_id!r} exists; use it, reopen it with ReopenSession, or choose another id.",
+            session_id=session_id,
+        )
+
+
+class SessionNotActiveError(MemsvcError):
+    """The session is closed or archived, so it cannot be changed."""
+
+    reason = "SESSION_NOT_ACTIVE"
+
+    def __init__(self, session_id: str, state: str) -> None:
+        super().__init__(
+            f"The session {session_id!r} is {state}; reopen it with ReopenSession to go on.",
+            session_id=session_id,
+            state=state,
+        )
+
+
 class BackendClosedError(MemsvcError):
     """A backend was used after it was closed: a fault of the program, not of the caller."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -135,6 +135,11 @@ class Memory:
 def content_hash(content: str) -> str:
     """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def put_away(memory: Memory, status: Status, now: datetime) -> Memory:
+    """Return the next revision of *memory*, which has another status and nothing else."""
+    return replace(memory, status=status, update_time=now, revision=memory.revision + 1)
 
 
 def fingerprint(memory: Memory) -> int:

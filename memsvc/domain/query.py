@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memsvc.domain.filters import Filter
 from memsvc.domain.memory import Memory
-from memsvc.domain.scope import Scope, Visibility
+from memsvc.domain.scope import Scope, SessionVisibility, Visibility
 
 
 class Mode(StrEnum):
@@ -72,6 +72,7 @@ class Selection:
 
     where: Filter | None = None
     visibility: Visibility = Visibility.PROJECT_AND_GLOBAL
+    sessions: SessionVisibility = SessionVisibility.CURRENT
 
 
 @dataclass(frozen=True, slots=True)

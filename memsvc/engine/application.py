@@ -12,6 +12,7 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.sessions.desk import Sessions
 from memsvc.engine.write.importing import Importing
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.revise import Revise
@@ -26,6 +27,7 @@ class Application:
     importing: Importing
     recollect: Recollect
     recall: Recall
+    sessions: Sessions
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics

@@ -11,10 +11,11 @@ from typing import Protocol
 from memsvc.domain.entries import Hit
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.ports.sessions import SessionReads, SessionWrites
 
 
 class UniquenessRaceError(Exception):
@@ -175,8 +176,14 @@ class EmbeddingCache(Protocol):
 class Transaction(Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
-    Every insert, update and delete also writes the revision and outbox rows of the change.
+    Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
+    follows the status of its memory.
     """
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions in this transaction."""
+        ...
 
     @property
     def position(self) -> int:
@@ -224,6 +231,16 @@ class Transaction(Protocol):
         """
         ...
 
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Give *memories* a *status* other than ACTIVE and DELETED, each a next revision; return them as they are now.
+
+        As `update` of each would, but in few statements, however many they are; they no longer claim their content.
+
+        Raises:
+            UniquenessRaceError: One of them is not the stored revision.
+        """
+        ...
+
     def purge(self, memory: Memory) -> None:
         """Remove a memory and all that is stored of it, its revisions too; the outbox says so."""
         ...
@@ -251,6 +268,11 @@ class MetadataStore(Protocol):
     @property
     def memories(self) -> MemoryReads:
         """Read memories."""
+        ...
+
+    @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
         ...
 
     @property

@@ -68,8 +68,9 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
 
 
 def _resource(error: MemsvcError) -> Sequence[Message]:
-    name = error.metadata.get("memory", error.metadata.get("memory_id", ""))
-    return (details.ResourceInfo(resource_type="memory", resource_name=name, description=cut(error.message)),)
+    kind = "session" if "session_id" in error.metadata else "memory"
+    name = next((error.metadata[key] for key in ("memory", "memory_id", "session_id") if key in error.metadata), "")
+    return (details.ResourceInfo(resource_type=kind, resource_name=name, description=cut(error.message)),)
 
 
 def _precondition(error: MemsvcError) -> Sequence[Message]:
@@ -106,6 +107,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
     errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.SessionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.SessionExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
+    errors.SessionNotActiveError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -21,6 +21,7 @@ from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
+from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_writes import StoreWritesContract
 
@@ -34,6 +35,7 @@ class MetadataStoreContract(
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
+    StoreSessionsContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

@@ -94,6 +94,19 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
     Repeat a mutation with the same request_id; report the fault if it stays.
     """
+    ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 30
+    """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
+    project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+    `session_id`. Open it with CreateSession, or check the scope; do not retry.
+    """
+    ERROR_REASON_SESSION_EXISTS: _ErrorReason.ValueType  # 31
+    """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+    changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
+    """
+    ERROR_REASON_SESSION_NOT_ACTIVE: _ErrorReason.ValueType  # 32
+    """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
+    changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -174,5 +187,18 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
 "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
 Repeat a mutation with the same request_id; report the fault if it stays.
+"""
+ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 30
+"""ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
+project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+`session_id`. Open it with CreateSession, or check the scope; do not retry.
+"""
+ERROR_REASON_SESSION_EXISTS: ErrorReason.ValueType  # 31
+"""ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
+"""
+ERROR_REASON_SESSION_NOT_ACTIVE: ErrorReason.ValueType  # 32
+"""ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
+changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -290,6 +290,34 @@ ON_DUPLICATE_KEEP_BOTH: OnDuplicate.ValueType  # 3
 """ON_DUPLICATE_KEEP_BOTH stores a second memory with the same content."""
 Global___OnDuplicate: _TypeAlias = OnDuplicate  # noqa: Y015
 
+class _SessionVisibility:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SessionVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionVisibility.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SESSION_VISIBILITY_UNSPECIFIED: _SessionVisibility.ValueType  # 0
+    """SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
+    SESSION_VISIBILITY_CURRENT: _SessionVisibility.ValueType  # 1
+    """SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
+    SESSION_VISIBILITY_ALL: _SessionVisibility.ValueType  # 2
+    """SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
+    them.
+    """
+
+class SessionVisibility(_SessionVisibility, metaclass=_SessionVisibilityEnumTypeWrapper):
+    """SessionVisibility says which private memories (layer SESSION) a read may see."""
+
+SESSION_VISIBILITY_UNSPECIFIED: SessionVisibility.ValueType  # 0
+"""SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
+SESSION_VISIBILITY_CURRENT: SessionVisibility.ValueType  # 1
+"""SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
+SESSION_VISIBILITY_ALL: SessionVisibility.ValueType  # 2
+"""SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
+them.
+"""
+Global___SessionVisibility: _TypeAlias = SessionVisibility  # noqa: Y015
+
 class _ProjectVisibility:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -481,8 +509,8 @@ class Scope(_message.Message):
     Writes: the memory is stored there. Reads: the memories of `project_id` and the global ones (those without a
     project) are visible, those of other projects never; without `project_id` only the global ones are. `agent_id` hides
     nothing in a read; narrow with Filter.agent_ids. `session_id` makes the private memories of that session (layer
-    SESSION) visible; those of other sessions never are. All comparisons are of whole, exact, case-sensitive strings:
-    the user "acme" never sees anything of "acme-corp".
+    SESSION) visible; those of other sessions only where Filter.sessions asks for them. All comparisons are of whole,
+    exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -880,6 +908,7 @@ class Filter(_message.Message):
     IDS_FIELD_NUMBER: _builtins.int
     INCLUDE_EXPIRED_FIELD_NUMBER: _builtins.int
     WHERE_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
     last_days: _builtins.int
     """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
     36 500. 0: no matter.
@@ -899,6 +928,10 @@ class Filter(_message.Message):
     include_expired: _builtins.bool
     """include_expired also finds memories whose expire_time has passed but which have not been put away yet. False: they
     are left out, unless `statuses` contains EXPIRED.
+    """
+    sessions: Global___SessionVisibility.ValueType
+    """sessions says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
+    Unspecified: those of the scope's own session.
     """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryLayer.ValueType]:
@@ -957,7 +990,7 @@ class Filter(_message.Message):
     @_builtins.property
     def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """session_ids: the memory was written in one of these sessions; an empty string finds those outside every session.
-        Memories of layer SESSION stay invisible from other sessions. Empty list: any.
+        Memories of layer SESSION stay invisible from other sessions unless `sessions` says otherwise. Empty list: any.
         """
 
     @_builtins.property
@@ -1006,10 +1039,11 @@ class Filter(_message.Message):
         ids: _abc.Iterable[_builtins.str] | None = ...,
         include_expired: _builtins.bool = ...,
         where: Global___FilterExpression | None = ...,
+        sessions: Global___SessionVisibility.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "update_time", b"update_time", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "session_ids", b"session_ids", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "session_ids", b"session_ids", "sessions", b"sessions", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_confidence: _TypeAlias = _typing.Literal["max_confidence"]  # noqa: Y015
     _WhichOneofArgType__max_confidence: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence"]  # noqa: Y015

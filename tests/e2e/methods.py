@@ -14,7 +14,12 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 import memsvc.v1
 from tests.e2e.running import Stubs
 
-STUB_NAMES = {"MemoryService": "memory", "SearchService": "search", "LifecycleService": "lifecycle"}
+STUB_NAMES = {
+    "MemoryService": "memory",
+    "SearchService": "search",
+    "SessionService": "session",
+    "LifecycleService": "lifecycle",
+}
 
 
 @dataclass(frozen=True, slots=True)

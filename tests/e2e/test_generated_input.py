@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import Refusal, create_all
 from tests.e2e.methods import METHODS, Method
@@ -177,6 +178,8 @@ def stocked(stubs: Stubs) -> Stubs:
     memories = create_all(stubs, SCOPES[1], [types.Memory(content="The walrus swims.", key="k", tags=["x"]), "walrus"])
     private = types.Memory(content="a private walrus", layer=types.MEMORY_LAYER_SESSION)
     memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
+    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
+    stubs.session.CreateSession(talk, timeout=SECONDS)
     KNOWN_IDS.extend(memory.id for memory in memories)
     for scope in SCOPES:
         listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
@@ -196,7 +199,7 @@ def counts(stubs: Stubs) -> tuple[Any, ...]:
 
 def check(stubs: Stubs, method: Method, requests: Sequence[Any]) -> None:
     """Make one call, and look at what it says."""
-    changes = "memories" in method.name.lower() or "memory" in method.name.lower()
+    changes = any(word in method.name.lower() for word in ("memories", "memory", "session", "messages"))
     before = counts(stubs) if changes and not method.descriptor.client_streaming else None
     try:
         responses = method.responses(stubs, *requests, timeout=SECONDS)

@@ -13,6 +13,7 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
 from tests.e2e.methods import METHODS
@@ -74,6 +75,39 @@ class Owner:
             iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
         )
         assert last.created == 1
+        self.talk()
+
+    def talk(self) -> None:
+        """Open a session of the project, say something in it, and collect tokens."""
+        self.stubs.session.CreateSession(
+            session_pb.CreateSessionRequest(scope=self.talks, title="secretprivate", request_id="used"), timeout=TIMEOUT
+        )
+        self.stubs.session.CreateSession(
+            session_pb.CreateSessionRequest(scope=types.Scope(user_id=self.user, project_id="p", session_id="t2")),
+            timeout=TIMEOUT,
+        )
+        self.stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=self.talks), timeout=TIMEOUT)
+        messages = [session_pb.NewMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
+        self.stubs.session.AppendMessages(
+            session_pb.AppendMessagesRequest(scope=self.talks, messages=messages, request_id="used", wait_for=2),
+            timeout=TIMEOUT,
+        )
+        pages = session_pb.ListMessagesRequest(scope=self.talks, page_size=1)
+        self.tokens["messages"] = self.stubs.session.ListMessages(pages, timeout=TIMEOUT).next_page_token
+        lists = session_pb.ListSessionsRequest(scope=self.talks, page_size=1)
+        self.tokens["sessions"] = self.stubs.session.ListSessions(lists, timeout=TIMEOUT).next_page_token
+        assert all(self.tokens.values())
+
+    @property
+    def talks(self) -> types.Scope:
+        """Return the scope of the owner's conversation."""
+        return types.Scope(user_id=self.user, project_id="p", session_id="t")
+
+    def conversation(self) -> tuple[Any, ...]:
+        """Return the conversation as it is."""
+        found = self.stubs.session.GetSession(session_pb.GetSessionRequest(scope=self.talks), timeout=TIMEOUT)
+        said = self.stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=self.talks), timeout=TIMEOUT)
+        return found, said
 
     def state(self) -> list[types.Memory]:
         """Return what the owner moved in with, without the traces of reading."""
@@ -252,7 +286,13 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
     """Return searches that would find the owner's memories first."""
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
     for mode in MODES:
-        for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+        for chosen in (
+            types.Filter(),
+            types.Filter.FromString(EVERY.SerializeToString()),
+            types.Filter(ids=stranger.ids),
+            types.Filter(session_ids=["s"]),
+        ):
+            chosen.sessions = types.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
             yield search_pb.SearchRequest(
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],
@@ -272,6 +312,77 @@ def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]
 def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one."""
     yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+def sessions_from(stranger: Stranger) -> tuple[types.Scope, ...]:
+    """Return the owner's conversation as strangers may name it; those of the user's own project are no strangers."""
+    if (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p"):
+        return ()
+    scope = types.Scope()
+    scope.CopyFrom(stranger.scope)
+    scope.session_id = "t"
+    return (scope,)
+
+
+@case
+def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The same id is free elsewhere, the owner's stays open, and the owner's request is not recognised."""
+    fresh = types.Scope()
+    fresh.CopyFrom(stranger.scope)
+    fresh.session_id, fresh.agent_id = str(uuid.uuid4()), "stranger"
+    yield [session_pb.CreateSessionRequest(scope=fresh)], OK
+
+
+@case
+def AppendMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """To what is not there for them."""
+    for scope in sessions_from(stranger):
+        message = session_pb.NewMessage(role=2, content="mine")
+        yield [session_pb.AppendMessagesRequest(scope=scope, messages=[message])], NOT_FOUND
+
+
+@case
+def GetSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As if it were not there."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.GetSessionRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ListSessions(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Not in their lists, and not by the owner's token."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ListSessionsRequest(scope=scope, page_size=1000)], OK
+        yield [session_pb.ListSessionsRequest(scope=scope, page_token=stranger.owner.tokens["sessions"])], INVALID
+
+
+@case
+def ListMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither by name nor by the owner's token."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ListMessagesRequest(scope=scope, include_archived=True)], NOT_FOUND
+        yield [session_pb.ListMessagesRequest(scope=scope, page_token=stranger.owner.tokens["messages"])], INVALID
+
+
+@case
+def TrimSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.TrimSessionRequest(scope=scope, target_tokens=0, keep_rounds=0)], NOT_FOUND
+
+
+@case
+def CloseSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.CloseSessionRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ReopenSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ReopenSessionRequest(scope=scope)], NOT_FOUND
 
 
 @case
@@ -306,7 +417,7 @@ def test_every_method_has_a_case() -> None:
 @pytest.mark.parametrize("method", CASES)
 def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stranger: Stranger, method: str) -> None:
     """The codes are those of things that do not exist; no reply holds a word or an id; all stays as it was."""
-    before = owner.state()
+    before, conversation = owner.state(), owner.conversation()
     secrets = [f"secret{name}".encode() for name in stranger.hidden]
     asked_by_id = method == "BatchGetMemories"
     for requests, code in CASES[method](stranger):
@@ -323,6 +434,7 @@ def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stran
         assert ([], stranger.ids) == (list(responses[0].memories), list(responses[0].missing_ids))
 
     assert before == owner.state()
+    assert conversation == owner.conversation()
 
 
 def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
@@ -341,7 +453,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     create(stubs, fresh.home, "The last one.")
 
     for name, (scope, hidden) in places(user).items():
-        more = 0 if "world" in hidden else 1 if "project" in hidden else 5
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 8
         assert tuple(count + more for count in before[name]) == counted(scope), name
 
 

@@ -17,6 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, create, list_all, refused
 from tests.e2e.methods import METHODS
@@ -46,6 +47,7 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
     """Return the fields of a request that is right."""
     memory = {"scope": scope, "memory": Memory(content="x")}
     one = {"scope": scope, "id": ID}
+    session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
     return {
         "CreateMemory": memory,
         "BatchCreateMemories": {"scope": scope, "memories": [pb.BatchMemory(memory=Memory(content="x"))]},
@@ -57,6 +59,14 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "RestoreMemory": one,
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
+        "CreateSession": {"scope": scope},
+        "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
+        "GetSession": session,
+        "ListSessions": {"scope": scope},
+        "ListMessages": session,
+        "TrimSession": session,
+        "CloseSession": session,
+        "ReopenSession": session,
         "GetStats": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "GetPerformance": {},
@@ -71,7 +81,7 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "CreateSession", "ListSessions",
 )  # fmt: skip
 
 
@@ -203,6 +213,7 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(min_importance=4, max_importance=3), ("filter.max_importance",)),
     (Filter(min_confidence=NAN), ("filter.min_confidence",)),
     (Filter(min_confidence=0.5, max_confidence=0.4), ("filter.max_confidence",)),
+    (Filter(sessions=3), ("filter.sessions",)),
     (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
@@ -277,6 +288,51 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip
+Said = session_pb.NewMessage
+Call = session_pb.ToolCall
+MESSAGES: list[tuple[session_pb.NewMessage, tuple[str, ...]]] = [
+    (Said(content="x"), ("messages[0].role",)),
+    (Said(role=5, content="x"), ("messages[0].role",)),
+    (Said(role=-1, content="x"), ("messages[0].role",)),
+    (Said(role=2), ("messages[0].content",)),
+    (Said(role=2, content="x" * 100_001), ("messages[0].content",)),
+    (Said(role=2, content="a\x00b"), ("messages[0].content",)),
+    (Said(role=2, content="x", name="x" * 129), ("messages[0].name",)),
+    (Said(role=2, content="x", name="\n"), ("messages[0].name",)),
+    (Said(role=2, content="x", token_count=-1), ("messages[0].token_count",)),
+    (Said(role=2, content="x", token_count=10_000_001), ("messages[0].token_count",)),
+    (Said(role=2, content="x", time=LATE), ("messages[0].time",)),
+    (Said(role=2, content="x", metadata=deep(9)), ("messages[0].metadata",)),
+    (Said(role=2, content="x", tool_calls=[Call(name="f")]), ("messages[0].tool_calls",)),
+    (Said(role=3, tool_calls=[Call(name="f")] * 65), ("messages[0].tool_calls",)),
+    (Said(role=3, tool_calls=[Call(), Call(name="f", id="\x00")]), (
+        "messages[0].tool_calls[0].name", "messages[0].tool_calls[1].id",
+    )),
+    (Said(role=3, tool_calls=[Call(name="f", arguments=numbers(NAN))]), ("messages[0].tool_calls[0].arguments",)),
+    (Said(role=2, content="x", tool_call_id="c"), ("messages[0].tool_call_id",)),
+    (Said(role=4, content="x", tool_call_id="c" * 129), ("messages[0].tool_call_id",)),
+]  # fmt: skip
+SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("CreateSession", {"title": "x" * 513}, ("title",)),
+    ("CreateSession", {"token_limit": 99}, ("token_limit",)),
+    ("CreateSession", {"token_limit": -1}, ("token_limit",)),
+    ("CreateSession", {"token_limit": 10_000_001}, ("token_limit",)),
+    ("CreateSession", {"auto_trim": 3, "on_open": -1}, ("auto_trim", "on_open")),
+    ("CreateSession", {"metadata": deep(9), "request_id": "x" * 129}, ("metadata", "request_id")),
+    ("AppendMessages", {"messages": []}, ("messages",)),
+    ("AppendMessages", {"messages": [Said(role=2, content="x")] * 101}, ("messages",)),
+    ("AppendMessages", {"wait_for": 3, "request_id": "x" * 129}, ("request_id", "wait_for")),
+    ("ListSessions", {"states": [0, 9]}, ("states[0]", "states[1]")),
+    ("ListSessions", {"page_size": 1_001}, ("page_size",)),
+    ("ListSessions", {"page_token": "x"}, ("page_token",)),
+    ("ListMessages", {"page_size": -1}, ("page_size",)),
+    ("ListMessages", {"page_token": "AQAAAAAAAAAE"}, ("page_token",)),
+    ("TrimSession", {"target_tokens": -1, "keep_rounds": 101}, ("keep_rounds", "target_tokens")),
+    ("TrimSession", {"wait_for": 3, "request_id": "x" * 129}, ("request_id", "wait_for")),
+    ("CloseSession", {"request_id": "x" * 129}, ("request_id",)),
+    ("ReopenSession", {"on_open": 3}, ("on_open",)),
+]
+NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
 UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"memory": Memory(title="x")}, ("memory.id",)),
     ({"memory": Memory(id="1", title="x")}, ("memory.id",)),
@@ -318,6 +374,14 @@ def table() -> Iterator[Wrong]:
     for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
+    for message, paths in MESSAGES:
+        yield Wrong("AppendMessages", {"messages": [message]}, paths)
+    for method, fields, paths in SESSIONS:
+        yield Wrong(method, fields, paths)
+    for method in NAMED_SESSIONS:
+        yield Wrong(method, {"scope": Scope(user_id="u")}, ("scope.session_id",))
+        yield Wrong(method, {"scope": Scope(session_id="s")}, ("scope.user_id",))
+        yield Wrong(method, {"scope": Scope(user_id="u", session_id="x" * 129)}, ("scope.session_id",))
     yield from _others()
 
 

@@ -77,7 +77,7 @@ class Recall:
 
     def _answer(self, query: SearchQuery, deadline: Deadline, started: float) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        where = conjunction(query.selection.where, session_privacy(query.scope))
+        where = conjunction(query.selection.where, session_privacy(query.scope, query.selection.sessions))
         found = self._found(query, reach, where, deadline)
         hydrating = time.perf_counter()
         hits = self._presenting.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)

@@ -11,9 +11,11 @@ from memsvc.domain.filters import Field
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
-from memsvc.domain.scope import Visibility
+from memsvc.domain.scope import SessionVisibility, Visibility
+from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 
 E = TypeVar("E", bound=StrEnum)
@@ -54,6 +56,11 @@ OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
 WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
 ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
 VISIBILITY = EnumTable(Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY")
+SESSION_VISIBILITY = EnumTable(SessionVisibility, types.SessionVisibility, "SESSION_VISIBILITY")
+ROLE = EnumTable(Role, session_pb.MessageRole, "MESSAGE_ROLE")
+SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
+ON_OPEN = EnumTable(OnOpen, session_pb.OnOpen, "ON_OPEN")
+AUTO_TRIM = EnumTable(AutoTrim, session_pb.AutoTrim, "AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")

@@ -24,7 +24,7 @@ def memory_to_proto(memory: Memory) -> types.Memory:
 def fill_memory(message: types.Memory, memory: Memory) -> None:
     """Make an empty message the memory as replies show it."""
     message.id = memory.id
-    _fill_scope(message.scope, memory.scope)
+    fill_scope(message.scope, memory.scope)
     message.layer = LAYER.to_proto[memory.layer]
     message.kind = KIND.to_proto[memory.kind]
     message.content = memory.content
@@ -41,7 +41,7 @@ def fill_memory(message: types.Memory, memory: Memory) -> None:
     _fill_the_rest(message, memory)
 
 
-def _fill_scope(message: types.Scope, scope: Scope) -> None:
+def fill_scope(message: types.Scope, scope: Scope) -> None:
     """Fill in whose memory it is; the tenant is the caller's own and stays out."""
     message.user_id = scope.user_id
     if scope.project_id:

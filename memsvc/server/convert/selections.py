@@ -9,10 +9,10 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.query import Selection
-from memsvc.domain.scope import Visibility
+from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
-from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.enums import KIND, LAYER, SESSION_VISIBILITY, STATUS, TIER, TIME_FIELDS, VISIBILITY
 from memsvc.server.convert.times import BEGINNING, micros_not_before
 from memsvc.v1 import types_pb2 as types
 
@@ -33,7 +33,11 @@ def selection_from_proto(chosen: types.Filter, *, now: datetime, happened: types
         None if happened is None else happened_within(happened),
         expression_from_proto(chosen.where) if chosen.HasField("where") else None,
     )
-    return Selection(where, VISIBILITY.given(chosen.visibility, Visibility.PROJECT_AND_GLOBAL))
+    return Selection(
+        where,
+        VISIBILITY.given(chosen.visibility, Visibility.PROJECT_AND_GLOBAL),
+        SESSION_VISIBILITY.given(chosen.sessions, SessionVisibility.CURRENT),
+    )
 
 
 def happened_within(span: types.TimeRange) -> Filter | None:

@@ -9,7 +9,17 @@ from google.protobuf.struct_pb2 import Value
 
 from memsvc.domain import limits
 from memsvc.domain.filters import TIMES, Field
-from memsvc.server.convert.enums import ENUM_FIELDS, FILTER_FIELDS, KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.enums import (
+    ENUM_FIELDS,
+    FILTER_FIELDS,
+    KIND,
+    LAYER,
+    SESSION_VISIBILITY,
+    STATUS,
+    TIER,
+    TIME_FIELDS,
+    VISIBILITY,
+)
 from memsvc.server.convert.times import micros_from_text
 from memsvc.server.validate.values import (
     check_count,
@@ -56,6 +66,7 @@ def check_filter(found: Violations, chosen: types.Filter, *, field: str = "filte
     for name in ("categories", "tags_any", "tags_all", "agent_ids", "session_ids", "speakers"):
         check_texts(found, f"{field}.{name}", getattr(chosen, name), count=VALUES, most=VALUE_CHARS)
     check_uuids(found, f"{field}.ids", chosen.ids, count=VALUES)
+    check_enum(found, f"{field}.sessions", chosen.sessions, SESSION_VISIBILITY.from_proto)
     _check_times(found, chosen, field)
     _check_bounds(found, chosen, field)
     check_enum(found, f"{field}.visibility", chosen.visibility, VISIBILITY.from_proto)

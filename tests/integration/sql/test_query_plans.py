@@ -13,8 +13,18 @@ import sqlalchemy as sa
 from backends.sql import SqlMetadataStore
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.memory import Keyword, Memory
+from memsvc.domain.memory import Keyword, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import (
+    Message,
+    MessageRecord,
+    MessageState,
+    Role,
+    Session,
+    SessionName,
+    SessionState,
+)
 from memsvc.ports.metadata import ContentName
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -29,6 +39,9 @@ SCANS_ALLOWED = (
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
+    "SCAN pairs_",
+    "SCAN anon_1",
+    "SCAN 2 CONSTANT ROWS",
 )
 """Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
 
@@ -55,6 +68,17 @@ def _purge(store: SqlMetadataStore) -> None:
         transaction.purge(memory)
 
 
+def _put_away(store: SqlMetadataStore) -> None:
+    found = store.memories.by_rows([1, 2], reach=ADA)
+    with store.transaction() as transaction:
+        transaction.sessions.are_live([Message(MessageRecord(row, 1, Role.USER, 1), one) for row, one in found.items()])
+        transaction.put_away(list(found.values()), Status.ARCHIVED)
+
+
+TALK = SessionName(OWNER, "", "s")
+SESSION_OF_MESSAGES = Session(
+    scope=Scope("ada", session_id="s"), create_time=NOW, update_time=NOW, token_limit=9, row=77
+)
 USES: dict[str, Use] = {
     "get": lambda store: store.memories.get(["a", "b"], reach=ADA),
     "get_by_key": lambda store: store.memories.get_by_key("k", reach=ADA),
@@ -86,6 +110,22 @@ USES: dict[str, Use] = {
     "purge": _purge,
     "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
+    "session": lambda store: store.sessions.get(TALK),
+    "sessions": lambda store: store.sessions.page(OWNER, "", states=set(SessionState), before=5, limit=9),
+    "closed sessions": lambda store: store.sessions.page(OWNER, "", states={SessionState.CLOSED}, before=5, limit=9),
+    "session counts": lambda store: store.sessions.counts([SESSION_OF_MESSAGES]),
+    "live messages": lambda store: store.sessions.messages(
+        SESSION_OF_MESSAGES, states={MessageState.ACTIVE}, after=1, limit=9, descending=False
+    ),
+    "all messages": lambda store: store.sessions.messages(
+        SESSION_OF_MESSAGES, states=set(MessageState), after=9, limit=9, descending=True
+    ),
+    "standing": _in_transaction(lambda transaction: transaction.sessions.standing(TALK)),
+    "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "", "")),
+    "insert session": _in_transaction(lambda transaction: transaction.sessions.insert(SESSION_OF_MESSAGES)),
+    "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
+    "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
+    "put_away": _put_away,
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from memsvc.cli import choices
-from memsvc.client import values
+from memsvc.client import sessions, values
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,8 @@ from memsvc.client import values
         (choices.Mode, values.SearchMode),
         (choices.OnDuplicate, values.OnDuplicate),
         (choices.Index, values.Index),
+        (choices.Role, sessions.Role),
+        (choices.SessionState, sessions.SessionState),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

@@ -172,6 +172,25 @@ def test_unknown_memory_is_told_with_advice(address: str) -> None:
     assert "`memsvc list`" in told.stderr
 
 
+def test_a_conversation_is_kept(run: Any) -> None:
+    """Opened, spoken in, read, trimmed, ended and gone on with."""
+    assert run("session", "create", "talk", "--title", "计划").startswith("talk active")
+    for number in range(5):
+        run("session", "append", "talk", f"We decided on step {number}.")
+    told = run("session", "append", "talk", "-", "--role", "assistant", "--name", "Ann", given="好的。")
+    assert told.startswith("6 appended, ")
+
+    lines = run("session", "messages", "talk", "--limit", "2").splitlines()
+    assert [line.split("\t")[1] for line in lines] == ["who", "user", "Ann"]
+    assert run("session", "list", "--state", "active").splitlines()[1].startswith("talk\tactive\t")
+    assert "0 messages (0 tokens) archived" in run("session", "trim", "talk")
+    assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == "6"
+    assert "计划" in run("session", "show", "talk")
+    assert run("session", "close", "talk").startswith("talk closed")
+    assert run("session", "reopen", "talk").startswith("talk active")
+    assert "reads" not in run("session", "messages", "talk", "--archived", "--json")
+
+
 def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     """Without a terminal the reports are lines with tabs."""
     run("add", "one")

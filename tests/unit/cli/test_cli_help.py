@@ -25,8 +25,10 @@ COMMANDS = (
     "diagnose",
     "reindex",
     "backends",
+    "session",
 )
-LOCAL = {"serve", "check", "demo", "backends"}
+SESSION_COMMANDS = ("create", "append", "show", "list", "messages", "trim", "close", "reopen")
+LOCAL = {"serve", "check", "demo", "backends", "session"}
 """The commands that talk to no running service."""
 
 
@@ -46,6 +48,15 @@ def test_every_command_has_help(command: str) -> None:
     assert told.exit_code == 0
     wanted = [] if command in LOCAL else ["--address", "--user", "--project", "--json"]
     assert [option for option in wanted if option not in told.stdout] == []
+
+
+@pytest.mark.parametrize("command", SESSION_COMMANDS)
+def test_every_session_command_has_help(command: str) -> None:
+    """They take the same connection as the others."""
+    told = CliRunner().invoke(app, ["session", command, "--help"])
+
+    assert told.exit_code == 0
+    assert [option for option in ("--address", "--user", "--project", "--json") if option not in told.stdout] == []
 
 
 @pytest.mark.parametrize("wrong", [["search"], ["list", "--limit", "none"], ["get"], ["frobnicate"], ["add"]])

@@ -33,6 +33,9 @@ EXAMPLES = [
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DataDirectoryLockedError("1"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.SessionNotFoundError("s"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.SessionExistsError("s"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
+    (errors.SessionNotActiveError("s", "CLOSED"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 
