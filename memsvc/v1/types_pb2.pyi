@@ -1199,3 +1199,29 @@ class ItemStatus(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ItemStatus: _TypeAlias = ItemStatus  # noqa: Y015
+
+@_typing.final
+class Redaction(_message.Message):
+    """Redaction says that secrets of one sort were replaced in a text by "[REDACTED:kind]" before it was stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
+    count: _builtins.int
+    """count is how many there were: at least 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redaction: _TypeAlias = Redaction  # noqa: Y015
