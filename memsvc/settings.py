@@ -51,6 +51,8 @@ class ServerSettings(_Part):
     """Writes worked on at a time; they share commits."""
     meta_threads: int = Field(default=8, ge=1)
     """Reads by id, lists and reports worked on at a time."""
+    language_threads: int = Field(default=4, ge=1)
+    """Calls that wait for a language model at a time."""
     queue_factor: int = Field(default=4, ge=1)
     """Calls that may wait for each thread before RESOURCE_EXHAUSTED is answered."""
     event_loop: EventLoop = EventLoop.UVLOOP
@@ -99,6 +101,16 @@ class IndexingSettings(_Part):
     """How long changes that are applied stay in the outbox."""
 
 
+class RedactionSettings(_Part):
+    """Where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
+
+    capture: bool = True
+    """In what is captured and flushed from conversations, also before a language model sees it."""
+    writes: bool = False
+    """In all that callers write themselves: create, batch, import, update, append, ingest. Content is then no longer
+    kept exactly as it was sent."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -144,6 +156,10 @@ class Settings(BaseSettings):
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()
     """Following the store."""
+    language_model: BackendChoice = BackendChoice(backend="none")
+    """Decides what to remember of a conversation, if there is one; without it, and when it fails, rules do."""
+    redaction: RedactionSettings = RedactionSettings()
+    """Secrets."""
     log: LogSettings = LogSettings()
     """Logging."""
 

@@ -53,6 +53,22 @@ class OnDuplicate(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class Role(_Hyphenated):
+    """Who speaks in a conversation with an agent."""
+
+    USER = auto()
+    ASSISTANT = auto()
+    SYSTEM = auto()
+    TOOL = auto()
+
+
+class DocumentKind(_Hyphenated):
+    """What a document is."""
+
+    DOCUMENT = auto()
+    SKILL = auto()
+
+
 class Index(_Hyphenated):
     """A derived index."""
 

@@ -7,7 +7,7 @@ from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Message, Search, SearchOptions, ToolCall
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -18,9 +18,11 @@ __all__ = [
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "Message",
     "Project",
     "Search",
     "SearchOptions",
+    "ToolCall",
     "Violation",
     "find_project",
 ]

@@ -28,6 +28,7 @@ Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
 Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
+Role = Literal["USER", "ASSISTANT", "SYSTEM", "TOOL"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
@@ -83,6 +84,27 @@ class Changes(MemoryFields, total=False):
     content: str
     status: Status
     vector: Sequence[float]
+
+
+class ToolCall(TypedDict, total=False):
+    """A call of a tool, as ToolCall in capture.proto. With the response format "file_ref" it names a file."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    response_format: str
+    file_id: str
+    category: str
+
+
+class Message(TypedDict, total=False):
+    """A message of a conversation, as ChatMessage in capture.proto. Without a role it is the user's."""
+
+    role: Role
+    content: str
+    speaker: str
+    event_time: datetime
+    tool_calls: Sequence[ToolCall]
 
 
 class Filters(TypedDict, total=False):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.domain.drafts import Outcome
+from memsvc.domain.drafts import Outcome, Redaction
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory
-from memsvc.domain.secrets import Redaction
 
 
 class Role(StrEnum):
@@ -74,6 +73,11 @@ class Verdict:
     title: str = ""
     tags: tuple[str, ...] = ()
 
+    @classmethod
+    def ignoring(cls, reason: Reason, detail: str) -> Verdict:
+        """Return the verdict that a statement is not to be remembered."""
+        return cls(remember=False, reason=reason, detail=detail)
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -93,15 +97,8 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A tool that the agent called, and the file that came back, if one did."""
-
-    file: FileRef | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation."""
+    """One message of a conversation. *files* are those that came back from its tool calls."""
 
     role: Role
     content: str

@@ -24,12 +24,20 @@ _QUOTE_CHARS = 60
 _CLAUSE = re.compile(r"[,，;；]\s*|\s+(?:but|so)\s+")
 _LEAD = re.compile(
     r"^(?:please |pls |and |so |ok(?:ay)?,? |also,? |honestly,? |well,? )*"
-    r"(?:(?:remember|note|keep in mind|bear in mind|for the record|fyi|don'?t forget)(?: that)?[,:]?\s+|todo:?\s*|decision:\s*)"
+    r"(?:(?:remember|note|keep in mind|bear in mind|for the record|fyi|don'?t forget)(?: that)?[,:]?\s+"
+    r"|todo:?\s*|decision:\s*)"
     r"|^(?:请|麻烦|帮我|你要?)*(?:记住|记一下|记得|记下|备注一下|备注|注意|待办)[，,:：]?\s*",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
+_SINGULAR = re.compile(r"\b(?:me|my|i)\b|我", re.IGNORECASE)
+_BIDDING = re.compile(
+    r"(?:please\s+|always|never|from now on|don'?t|do not|when|every|whenever|before|after|use|write|keep|add|run|make"
+    r"|put|format|name|include|in the future|going forward|must)\b"
+    r"|.*(?:务必|永远|一律|以后|今后|每次|禁止|必须|不得|不要|绝不|都要|都得)",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
@@ -62,12 +70,12 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False) -> Verdic
     """Return what to do with one statement. The same statement always gets the same verdict."""
     shown = text.strip()[:CUE_CHARS]
     if role in {Role.SYSTEM, Role.TOOL}:
-        return Verdict(False, Reason.ROLE, f"What the {role.value.lower()} says is not remembered.")
+        return Verdict.ignoring(Reason.ROLE, f"What the {role.value.lower()} says is not remembered.")
     if is_code or cues.CODE.search(shown):
-        return Verdict(False, Reason.CODE, "It is code, a log or data.")
+        return Verdict.ignoring(Reason.CODE, "It is code, a log or data.")
     if role is Role.ASSISTANT:
         return _of_agent(shown)
-    return _ignored(shown) or _remembered(shown) or Verdict(False, Reason.NOTHING, "It states nothing that lasts.")
+    return _ignored(shown) or _remembered(shown) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
 
 
 def title_of(text: str) -> str:
@@ -91,24 +99,30 @@ def _of_agent(text: str) -> Verdict:
             return _verdict(Reason.DECISION, text, cue)
         if cue := cues.DONE_BY_AGENT.search(text):
             return _verdict(Reason.EXPERIENCE, text, cue)
-    return Verdict(False, Reason.ROLE, "What an assistant says is remembered only when it was done or decided.")
+    return Verdict.ignoring(Reason.ROLE, "What an assistant says is remembered only when it was done or decided.")
 
 
 def _ignored(text: str) -> Verdict | None:
-    if len(_WORD.findall(text[:LEAST_CHARS * 4])) < LEAST_CHARS:
-        return Verdict(False, Reason.NOTHING, "It holds no words.")
+    """Return why *text* states nothing that lasts, or None when it may state something."""
+    if len(_WORD.findall(text[: LEAST_CHARS * 4])) < LEAST_CHARS:
+        return Verdict.ignoring(Reason.NOTHING, "It holds no words.")
     if cue := cues.FORGET.search(text):
         return _nothing(Reason.FORGET, cue)
-    if cues.SMALL_TALK.fullmatch(text):
-        return Verdict(False, Reason.SMALL_TALK, "It is said out of courtesy.")
-    stated = cues.TAG_QUESTION.sub("", text) or text
+    if cues.SMALL_TALK.pattern.fullmatch(text):
+        return Verdict.ignoring(Reason.SMALL_TALK, "It is said out of courtesy.")
+    stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if cue := cues.QUESTION.search(stated):
         return None if _states_before_asking(stated) else _nothing(Reason.QUESTION, cue)
-    if cues.ASKED.search(stated) or cues.MANNER.search(stated) or cues.LASTING.search(stated):
+    return _of_the_moment(stated)
+
+
+def _of_the_moment(text: str) -> Verdict | None:
+    """Return the verdict on a request for something now or on a passing state; None for what is meant to last."""
+    if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
         return None
-    if (cue := cues.COMMAND.search(stated)) and not _is_more_than_a_command(stated):
+    if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing(Reason.COMMAND, cue)
-    if (cue := cues.PASSING.search(stated)) and not _is_personal(stated):
+    if (cue := cues.PASSING.search(text)) and not _is_personal(text):
         return _nothing(Reason.PASSING, cue)
     return None
 
@@ -151,36 +165,37 @@ def _reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
 
 
 def _less_sure_reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
-    is_technical, project = cues.TECHNOLOGY.search(text), cues.PROJECT.search(text)
     if cue := cues.OPINION.search(text):
         return Reason.OPINION, cue
-    experience = cues.EXPERIENCE.search(text)
-    personal = cues.PERSONAL.search(text)
-    if personal and (not experience or personal.start() <= experience.start()) and not cues.EXPLICIT_PROJECT.search(text):
+    experience, personal = cues.EXPERIENCE.search(text), cues.PERSONAL.search(text)
+    if personal and not cues.EXPLICIT_PROJECT.search(text) and not _comes_before(experience, personal):
         return Reason.PERSONAL_FACT, personal
     if experience:
         return Reason.EXPERIENCE, experience
-    if _is_rule(text) and (cue := cues.LASTING.search(text)):
+    return _plain_reason(text)
+
+
+def _plain_reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
+    """Return what a statement is that tells how something is, without a word on whoever says it."""
+    if cue := _rule(text):
         return Reason.RULE, cue
-    if is_technical and cues.GENERAL.search(text) and not project and not _FIRST_PERSON.search(text):
-        return Reason.KNOWLEDGE, is_technical
-    if project and cues.STATING.search(text):
-        return Reason.PROJECT_FACT, project
-    if (cue := cues.INFORMATIVE.search(text)) and cues.STATING.search(text):
-        return Reason.FACT, cue
-    return None, None
+    technology, project = cues.TECHNOLOGY.search(text), cues.PROJECT.search(text)
+    if technology and cues.GENERAL.search(text) and not project and not _FIRST_PERSON.search(text):
+        return Reason.KNOWLEDGE, technology
+    cue = project or cues.INFORMATIVE.search(text)
+    if cue is None or not cues.STATING.search(text):
+        return None, None
+    return (Reason.PROJECT_FACT if project else Reason.FACT), cue
 
 
-def _is_rule(text: str) -> bool:
-    """Return whether a statement bids rather than tells: it has a lasting word and begins with a verb, or with it."""
-    return bool(cues.LASTING.search(text)) and bool(
-        re.match(
-            r"(?:please\s+|always|never|from now on|don'?t|do not|when|every|whenever|before|after|use|write|keep|add|run|make|put|format|name|include|in the future|going forward|must)\b"
-            r"|.*(?:务必|永远|一律|以后|今后|每次|禁止|必须|不得|不要|绝不|都要|都得)",
-            text,
-            re.IGNORECASE,
-        )
-    )
+def _comes_before(first: re.Match[str] | None, second: re.Match[str]) -> bool:
+    return first is not None and first.start() < second.start()
+
+
+def _rule(text: str) -> re.Match[str] | None:
+    """Return the lasting word of a statement that bids rather than tells."""
+    cue = cues.LASTING.search(text)
+    return cue if cue and _BIDDING.match(text) else None
 
 
 def _is_global(reason: Reason, text: str) -> bool:
@@ -190,7 +205,8 @@ def _is_global(reason: Reason, text: str) -> bool:
     if reason in {Reason.PREFERENCE, Reason.PERSONAL_FACT, Reason.KNOWLEDGE}:
         return True
     if reason is Reason.RULE:
-        return bool(cues.MANNER.search(text) or not cues.PROJECT.search(text) and re.search(r"\b(?:me|my|i)\b|我", text, re.IGNORECASE))
+        is_about_user = bool(_SINGULAR.search(text)) and not cues.PROJECT.search(text)
+        return is_about_user or cues.MANNER.search(text) is not None
     if reason is Reason.OPINION:
         return not cues.PROJECT.search(text)
     if reason in {Reason.EXPERIENCE, Reason.TASK}:
@@ -217,12 +233,12 @@ def _verdict(reason: Reason, text: str, cue: re.Match[str] | None, *, least: int
 
 def _tags(category: str, text: str) -> tuple[str, ...]:
     """Return the category and the technologies that are named, each once, at most five."""
-    named = [match[0].lower() for match in cues.TECHNOLOGY.finditer(text)]
+    named = [match[0].lower() for match in cues.TECHNOLOGY.pattern.finditer(text)]
     return tuple(dict.fromkeys((category, *named)))[:5]
 
 
 def _nothing(reason: Reason, cue: re.Match[str]) -> Verdict:
-    return Verdict(False, reason, _quoted(cue))
+    return Verdict.ignoring(reason, _quoted(cue))
 
 
 def _quoted(cue: re.Match[str] | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memsvc.domain.drafts import Draft
+from memsvc.domain.drafts import Draft, Redaction
 from memsvc.domain.memory import Json
 
 T = TypeVar("T")
@@ -22,14 +22,6 @@ _NAMED = (
     r"|access[_-]?token|refresh[_-]?token|private[_-]?token|bearer[_-]?token|secret|token|passwd|password|passphrase|pwd"
     rf"|{_CHINESE_NAMES})"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Redaction:
-    """How many secrets of one sort were replaced."""
-
-    kind: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +39,11 @@ class _Shape:
 
 
 _NO_PASSWORDS = frozenset(
-    "string required optional hidden number undefined boolean secret password incorrect invalid changed missing".split()
-)
+    {
+        "string", "required", "optional", "hidden", "number", "undefined", "boolean", "secret", "password", "incorrect",
+        "invalid", "changed", "missing",
+    }
+)  # fmt: skip
 """What stands after "password:" in programs and messages without being one."""
 
 
@@ -58,7 +53,9 @@ def _shape(kind: str, marks: str, pattern: str, holds: Callable[[str], bool] = l
 
 def _is_varied(secret: str) -> bool:
     """Return whether a value looks chosen or made, and not like a word, a variable or a placeholder."""
-    if secret.startswith(("${", "{{", "<", "$(", "[REDACTED", "%(", "os.", "process.")) or set(secret) <= set("*xX.•-_"):
+    if secret.startswith(("${", "{{", "<", "$(", "[REDACTED", "%(", "os.", "process.")) or set(secret) <= set(
+        "*xX.•-_"
+    ):
         return False
     kinds = sum(bool(re.search(sort, secret)) for sort in (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9]"))
     return kinds >= 2 and bool(re.search(r"[0-9]|[^\w.()\[\]'-]", secret))  # noqa: PLR2004 - two sorts of characters
@@ -81,18 +78,22 @@ def _is_card(text: str) -> bool:
 # Every pattern is linear: no repetition within a repetition, and bounded look at what follows.
 _SHAPES = (
     _shape(
-        "private-key", "private",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        "private-key",
+        "private",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*"
+        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
     _shape("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     _shape("aws-access-key", "akia asia agpa aroa aida", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
-    _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,})"),
+    _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    _shape("github-token", "github_pat_", r"\bgithub_pat_\w{30,}"),
     _shape("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{18,}"),
     _shape("slack-token", "xox xapp-", r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,})"),
-    _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/_-]{20,})"),
+    _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/-]{20,})"),
     _shape("google-api-key", "aiza", r"\bAIza[A-Za-z0-9_-]{35}"),
     _shape("google-oauth", "ya29. gocspx-", r"\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})"),
-    _shape("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", r"\b(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,})"),
+    _shape("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _shape("stripe-key", "whsec_", r"\bwhsec_[A-Za-z0-9]{16,}"),
     _shape("api-key", "sk-", r"\bsk-[A-Za-z0-9][A-Za-z0-9_-]{18,}"),
     _shape("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{30,}"),
     _shape("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,}"),
@@ -102,20 +103,35 @@ _SHAPES = (
     _shape("aliyun-access-key", "ltai", r"\bLTAI[A-Za-z0-9]{12,30}\b"),
     _shape("tencent-secret-id", "akid", r"\bAKID[A-Za-z0-9]{13,40}\b"),
     _shape("azure-account-key", "accountkey", r"(?i:AccountKey)=(?P<secret>[A-Za-z0-9+/]{40,}={0,2})"),
-    _shape("url-password", "://", r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/?#@\[\]]{0,100}:(?P<secret>[^\s/@]{1,200})@", lambda s: not s.startswith(("${", "<", "[REDACTED"))),
-    _shape("bearer-token", "bearer basic", r"(?i:\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic)|\bbearer)\s{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}={0,2})", _is_varied),
     _shape(
-        "password", "key secret token passwd password passphrase pwd 密码 口令 密钥 令牌",
-        rf"(?i:(?<![A-Za-z]){_NAMED}[\"'`]?\s{{0,3}}(?:[:=：]|=>|\bis\b|是|为)\s{{0,3}})[\"'`“]?(?P<secret>[^\s\"'`“”,;，。；、<>]{{6,200}})",
+        "url-password",
+        "://",
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/?#@\[\]]{0,100}:(?P<secret>[^\s/@]{1,200})@",
+        lambda secret: not secret.startswith(("${", "<", "[REDACTED")),
+    ),
+    _shape(
+        "bearer-token",
+        "bearer basic",
+        r"(?i:\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic)|\bbearer)\s{1,3}"
+        r"(?P<secret>[A-Za-z0-9._~+/-]{16,}={0,2})",
         _is_varied,
     ),
     _shape(
-        "password", "passwd password passphrase pwd 密码 口令",
-        r"(?i:(?<![A-Za-z])(?:passwd|password|passphrase|pwd|密码|口令)[\"'`]?\s{0,3}[:=：]\s{0,3})[\"'`“]?(?P<secret>[A-Za-z0-9_-]{6,64})(?![\w.(\[])",
+        "password",
+        "key secret token passwd password passphrase pwd 密码 口令 密钥 令牌",
+        rf"(?i:(?<![A-Za-z]){_NAMED}[\"'`]?\s{{0,3}}(?:[:=：]|=>|\bis\b|是|为)\s{{0,3}})[\"'`“]?"
+        r"(?P<secret>[^\s\"'`“”,;，。；、<>]{6,200})",
+        _is_varied,
+    ),
+    _shape(
+        "password",
+        "passwd password passphrase pwd 密码 口令",
+        r"(?i:(?<![A-Za-z])(?:passwd|password|passphrase|pwd|密码|口令)[\"'`]?\s{0,3}[:=：]\s{0,3})[\"'`“]?"
+        r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![\w.(\[])",
         lambda secret: secret.lower() not in _NO_PASSWORDS,
     ),
     _shape("card-number", "", r"(?<![\w.-])[2-6](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])", _is_card),
-)  # fmt: skip
+)
 _DIGITS = re.compile(r"[0-9][0-9 -]{11}")
 
 

@@ -505,15 +505,17 @@ class FlushMessagesResponse(_message.Message):
     decider: Global___Decider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured. Empty: all is well."""
+    """notice says in English why the language model did not decide although one is configured, or what was left out.
+    Empty: all is well.
+    """
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
         """memories are those stored, or met because they were there already, in the order of the messages. A memory refers to
-        the files of its round: from a message of the user to the next. The files of a round in which nothing else is worth
-        remembering, and the artifacts of a conversation without any memory, are held by a memory of their own. At most
-        256.
+        the files of its round (from a message of the user to the next) and to the artifacts, at most 64 in all. The files
+        of a round in which nothing else is worth remembering, and the artifacts of a conversation without any memory, are
+        held by a memory of their own. At most 1 000: of more the least important ones are left out, and `notice` says so.
         """
 
     @_builtins.property
