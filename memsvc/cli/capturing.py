@@ -18,7 +18,7 @@ from memsvc.cli.output import shortened, write, write_json, write_table
 if TYPE_CHECKING:
     from typing import Literal
 
-    from memsvc.client import values
+    from memsvc.client import DocumentFields, values
     from memsvc.v1 import capture_pb2 as messages
     from memsvc.v1 import types_pb2 as types
 
@@ -115,16 +115,12 @@ def ingest(  # noqa: PLR0913 - an option each
     Ingesting a file again replaces its text. `memsvc import` makes a memory of each section instead.
     """
     name = "" if path == "-" else Path(path).name
+    fields: DocumentFields = {"name": name, "key": key or name[:KEY_CHARS], "title": title, "tags": tag or []}
+    if kind is not None:
+        fields["kind"] = cast("Literal['DOCUMENT', 'SKILL']", kind.name)
     with session.client(timeout=120) as client:
-        reply = client.ingest(
-            _bytes(path),
-            name=name,
-            key=key or name[:KEY_CHARS],
-            kind=cast("Literal['DOCUMENT', 'SKILL']", kind.name) if kind else None,
-            title=title,
-            tags=tag or [],
-            on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
-        )
+        chosen = cast("values.OnDuplicate", on_duplicate.name)
+        reply = client.ingest(_bytes(path), on_duplicate=chosen, **fields)
     if session.as_json:
         write_json(reply)
         return

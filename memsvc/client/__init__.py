@@ -7,12 +7,23 @@ from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Message, Search, SearchOptions, ToolCall
+from memsvc.client.values import (
+    Changes,
+    DocumentFields,
+    Draft,
+    Filters,
+    MemoryFields,
+    Message,
+    Search,
+    SearchOptions,
+    ToolCall,
+)
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "AsyncMemsvc",
     "Changes",
+    "DocumentFields",
     "Draft",
     "Filters",
     "MemoryFields",

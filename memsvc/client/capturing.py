@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Unpack
 from uuid import uuid4
 
 import grpc
-from google.protobuf.struct_pb2 import Struct
 
 from memsvc.client import convert
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import Layer, Message, OnDuplicate, Role, WaitFor
+from memsvc.client.values import DocumentFields, Message, OnDuplicate, Role, WaitFor
 from memsvc.v1 import capture_pb2 as messages
 
 PIECE_BYTES = 256 * 1024
@@ -94,38 +93,20 @@ class Captures(Connected):
         self,
         document: str | bytes,
         *,
-        name: str = "",
-        key: str = "",
-        kind: Literal["DOCUMENT", "SKILL"] | None = None,
-        title: str = "",
-        layer: Layer | None = None,
-        category: str = "",
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
         on_duplicate: OnDuplicate | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
+        **fields: Unpack[DocumentFields],
     ) -> messages.IngestDocumentResponse:
         """Store a document or a skill, Markdown or plain text, as one memory that is searched in chunks.
 
         It is sent in pieces and its hash is checked. Under an existing *key* it takes the place of what is there.
         """
         data = document.encode() if isinstance(document, str) else document
-        struct = None
-        if metadata is not None:
-            struct = Struct()
-            struct.update(dict(metadata))
-        header = messages.DocumentHeader(
+        header = convert.header_to_proto(
+            fields,
             scope=self.scope,
-            name=name,
-            key=key,
-            kind=convert.named("kind", kind),
-            title=title,
-            layer=convert.named("layer", layer),
-            category=category,
-            tags=tags,
-            metadata=struct,
             size_bytes=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             request_id=request_id or str(uuid4()),

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import Draft, Filters, MemoryFields, Message, SearchOptions, TimeRange
+from memsvc.client.values import DocumentFields, Draft, Filters, MemoryFields, Message, SearchOptions, TimeRange
 from memsvc.v1 import capture_pb2 as capture
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
@@ -191,7 +191,7 @@ def message_to_proto(message: Message | capture.ChatMessage) -> capture.ChatMess
     if isinstance(message, capture.ChatMessage):
         return message
     calls = [
-        capture.ToolCall(**{**call, "arguments": _struct(call["arguments"])} if "arguments" in call else call)  # type: ignore[arg-type]  # a dict of many types
+        capture.ToolCall(**{**call, "arguments": _struct(call["arguments"])} if "arguments" in call else call)
         for call in message.get("tool_calls", ())
     ]
     moment = message.get("event_time")
@@ -202,3 +202,13 @@ def message_to_proto(message: Message | capture.ChatMessage) -> capture.ChatMess
         event_time=None if moment is None else timestamp_to_proto("event_time", moment),
         tool_calls=calls,
     )
+
+
+def header_to_proto(fields: DocumentFields, **more: Any) -> capture.DocumentHeader:
+    """Return the header of a document; *more* are fields as the API has them.
+
+    Raises:
+        ValueError: A name of an enum is unknown.
+    """
+    given: dict[str, Any] = dict(fields)
+    return capture.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)

@@ -107,6 +107,19 @@ class Message(TypedDict, total=False):
     tool_calls: Sequence[ToolCall]
 
 
+class DocumentFields(TypedDict, total=False):
+    """What is said of a document beside its text, as DocumentHeader in capture.proto."""
+
+    name: str
+    key: str
+    kind: Literal["DOCUMENT", "SKILL"]
+    title: str
+    layer: Layer
+    category: str
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
 class Filters(TypedDict, total=False):
     """What narrows a read, as Filter in types.proto. All that are given must match."""
 
