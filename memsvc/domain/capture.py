@@ -46,6 +46,15 @@ class Reason(StrEnum):
     FORGET = "FORGET"
 
 
+REMEMBERING = frozenset(
+    {
+        Reason.PREFERENCE, Reason.RULE, Reason.PERSONAL_FACT, Reason.PROJECT_FACT, Reason.DECISION, Reason.KNOWLEDGE,
+        Reason.EXPERIENCE, Reason.OPINION, Reason.TASK, Reason.ASKED, Reason.FACT,
+    }
+)  # fmt: skip
+"""The reasons to remember; the others are reasons not to."""
+
+
 class Decider(StrEnum):
     """Who decided what to remember."""
 

@@ -12,8 +12,8 @@ CITATION = re.compile(rf"\[mem:\s?(?P<id>{_UUID})\]")
 LEADING_CITATION = re.compile(rf"\s*(?:[-*+>]\s+|\d+[.)]\s+)?\[mem:\s?{_UUID}\]")
 """A citation at the beginning of a line, as every line of a rendered context has it."""
 
-LEAST_SHARED_CHARS = 6
-"""A shorter text is found in many memories by chance."""
+LEAST_SHARED_CHARS, LEAST_SHARED_HAN = 6, 4
+"""A shorter text is found in many memories by chance; Han characters say more."""
 _NOISE = re.compile(r"[\W_]+")
 
 
@@ -35,4 +35,4 @@ def normal_text(text: str) -> str:
 
 def is_part_of(normal: str, whole: str) -> bool:
     """Return whether a normal text is a part of another, and not merely by chance."""
-    return len(normal) >= LEAST_SHARED_CHARS and normal in whole
+    return len(normal) >= (LEAST_SHARED_CHARS if normal.isascii() else LEAST_SHARED_HAN) and normal in whole

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsvc.domain import limits
-from memsvc.domain.capture import Reason, Statement, Verdict
+from memsvc.domain.capture import REMEMBERING, Reason, Statement, Verdict
 from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.ports.language_model import Prompt, Schema, UnusableAnswerError
 
@@ -114,9 +114,10 @@ def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> 
 def _verdict(fields: Mapping[str, Any]) -> Verdict:
     importance = fields.get("importance")
     try:
+        remember = fields["remember"] is True
         return Verdict(
-            remember=fields["remember"] is True,
-            reason=Reason(fields["reason"]),
+            remember=remember,
+            reason=_reason(fields["reason"], remember=remember),
             detail=_words(fields.get("detail"), limits.TITLE),
             is_global=fields["scope"] == "global",
             layer=Layer(fields["layer"]),
@@ -129,6 +130,21 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
     except (KeyError, ValueError) as error:
         message = f"A decision lacks a field or has a value that is none: {error}."
         raise UnusableAnswerError(message) from error
+
+
+def _reason(name: str, *, remember: bool) -> Reason:
+    """Return the reason that a model gives, or one that goes with its decision when its own does not.
+
+    Raises:
+        ValueError: It is none that a model may give.
+    """
+    reason = Reason(name)
+    if reason not in _REASONS:
+        message = f"{name!r} is not for a model to say"
+        raise ValueError(message)
+    if (reason in REMEMBERING) is remember:
+        return reason
+    return Reason.FACT if remember else Reason.NOTHING
 
 
 def _words(value: object, most: int) -> str:

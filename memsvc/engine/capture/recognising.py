@@ -47,9 +47,10 @@ class Cited:
         normal = normal_text(piece.text)
         if any(is_part_of(normal, whole) for whole in self.normal_texts.values()):
             return True
-        return bool(LEADING_CITATION.match(piece.line)) and any(
-            memory_id not in self.normal_texts for memory_id in cited_ids(piece.line)
-        )
+        if not LEADING_CITATION.match(piece.line):
+            return False
+        # On the line of a citation even "Yes." is what the memory says, if the memory says so.
+        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
 
 
 class Recognising:
