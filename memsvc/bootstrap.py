@@ -15,8 +15,15 @@ from pydantic import ValidationError
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.session import AutoTrim, OnOpen
 from memsvc.engine.application import Application
+from memsvc.engine.capture.capture import Capture
+from memsvc.engine.capture.deciding import Deciding
+from memsvc.engine.capture.flush import Flush
+from memsvc.engine.capture.listening import Listening
+from memsvc.engine.capture.recognising import Recognising
+from memsvc.engine.capture.storing import Storing
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -40,9 +47,11 @@ from memsvc.engine.sessions.opening import Opening, SessionDefaults
 from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer
 from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
+from memsvc.engine.write.append import Append
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.ingest import Ingest
 from memsvc.engine.write.placing import Placing
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
@@ -51,6 +60,7 @@ from memsvc.engine.write.revise import Revise
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.embedder import Embedder
+from memsvc.ports.language_model import LanguageModel
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.tokenizer import Tokenizer
@@ -60,6 +70,9 @@ from memsvc.settings import BackendChoice, Settings
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
+OPTIONAL_PORTS = ("language_model",)
+NO_BACKEND = "none"
+"""The choice of doing without an optional port."""
 
 
 class StartError(Exception):
@@ -76,6 +89,7 @@ class Backends:
     embedder: Embedder
     tokenizer: Tokenizer
     names: tuple[tuple[str, str], ...]
+    language_model: LanguageModel | None = None
 
     def pinged(self) -> tuple[Pinged, ...]:
         """Return how to ask each backend whether it is there."""
@@ -96,6 +110,8 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
         StartError: An option of a backend is wrong; nothing was opened.
     """
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
+    optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
+    choices |= {port: choice for port, choice in optional.items() if choice.backend != NO_BACKEND}
     specs = {port: load_backend(port, choice.backend) for port, choice in choices.items()}
     options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
     with ExitStack() as stack:
@@ -103,9 +119,9 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
             port: stack.enter_context(
                 specs[port].open(options[port], BackendContext(directory=directory / port, now=utc_now))
             )
-            for port in PORTS
+            for port in choices
         }
-        yield Backends(**backends, names=tuple((port, choices[port].backend) for port in PORTS))
+        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()))
 
 
 def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
@@ -149,8 +165,17 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     )
     stack.callback(retrieval.close)
     reads = backends.metadata.memories
+    listening = Listening(
+        Redactor(is_on=settings.redaction.capture),
+        Recognising(reads, backends.lexical),
+        Deciding(backends.language_model),
+    )
     return Application(
         remember=writes.remember,
+        append=writes.append,
+        ingest=Ingest(writes.remember),
+        capture=Capture(listening, writes.storing, reads),
+        flush=Flush(listening, writes.storing),
         revise=writes.revise,
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
@@ -227,6 +252,8 @@ class _Writing:
     remember: Remember
     revise: Revise
     importing: Importing
+    append: Append
+    storing: Storing
     accesses: AccessCounts
     committer: Committer
     drafting: Drafting
@@ -250,7 +277,13 @@ def _writing(
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
-    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now, random=random)
+    drafting = Drafting(
+        model=embedding.model,
+        dimension=embedding.dimension,
+        now=utc_now,
+        random=random,
+        redactor=Redactor(is_on=settings.redaction.writes),
+    )
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)
@@ -258,6 +291,8 @@ def _writing(
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
+        append=Append(drafting, recording, requests, store.memories, utc_now),
+        storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
         committer=committer,
         drafting=drafting,

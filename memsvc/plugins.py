@@ -15,6 +15,7 @@ GROUPS = {
     "lexical": "memsvc.lexical_indexes",
     "embedder": "memsvc.embedders",
     "tokenizer": "memsvc.tokenizers",
+    "language_model": "memsvc.language_models",
 }
 """The entry-point group of each port."""
 

@@ -51,6 +51,8 @@ class ServerSettings(_Part):
     """Writes worked on at a time; they share commits."""
     meta_threads: int = Field(default=8, ge=1)
     """Reads by id, lists and reports worked on at a time."""
+    language_threads: int = Field(default=4, ge=1)
+    """Calls that wait for a language model at a time."""
     queue_factor: int = Field(default=4, ge=1)
     """Calls that may wait for each thread before RESOURCE_EXHAUSTED is answered."""
     event_loop: EventLoop = EventLoop.UVLOOP
@@ -116,6 +118,16 @@ class SessionSettings(_Part):
     """Whether opening a session archives the other active ones of the same user, project and agent."""
 
 
+class RedactionSettings(_Part):
+    """Where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
+
+    capture: bool = True
+    """In what is captured and flushed from conversations, also before a language model sees it."""
+    writes: bool = False
+    """In all that callers write themselves: create, batch, import, update, append, ingest. Content is then no longer
+    kept exactly as it was sent."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -165,6 +177,10 @@ class Settings(BaseSettings):
     """Following the store."""
     sessions: SessionSettings = SessionSettings()
     """Conversations."""
+    language_model: BackendChoice = BackendChoice(backend="none")
+    """Decides what to remember of a conversation, if there is one; without it, and when it fails, rules do."""
+    redaction: RedactionSettings = RedactionSettings()
+    """Secrets."""
     log: LogSettings = LogSettings()
     """Logging."""
 

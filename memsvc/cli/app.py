@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching, sessions
+from memsvc.cli import capturing, changes, demo, importing, lifecycle, memories, process, projects, searching, sessions
 
 app = typer.Typer(
     name="memsvc",
@@ -27,6 +27,9 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(searching.search)
+app.command()(capturing.capture)
+app.command()(capturing.append)
+app.command()(capturing.ingest)
 app.add_typer(sessions.app, name="session")
 app.command("import")(importing.import_memories)
 app.command()(lifecycle.stats)

@@ -53,6 +53,22 @@ class OnDuplicate(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class Role(_Hyphenated):
+    """Who speaks in a conversation with an agent."""
+
+    SYSTEM = auto()
+    USER = auto()
+    ASSISTANT = auto()
+    TOOL = auto()
+
+
+class DocumentKind(_Hyphenated):
+    """What a document is."""
+
+    DOCUMENT = auto()
+    SKILL = auto()
+
+
 class Index(_Hyphenated):
     """A derived index."""
 
@@ -66,15 +82,6 @@ class ImportFormat(_Hyphenated):
     AUTO = auto()
     JSONL = auto()
     MD = auto()
-
-
-class Role(_Hyphenated):
-    """Who speaks in a message."""
-
-    SYSTEM = auto()
-    USER = auto()
-    ASSISTANT = auto()
-    TOOL = auto()
 
 
 class SessionState(_Hyphenated):

@@ -14,6 +14,7 @@ from memsvc.cli.output import local_time, shortened, write, write_json, write_ta
 
 if TYPE_CHECKING:
     from memsvc.client import sessions as client_sessions
+    from memsvc.client import values
     from memsvc.v1 import session_service_pb2 as pb
 
 app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
@@ -60,7 +61,7 @@ def append(
     """Append a message."""
     text = sys.stdin.read() if content == "-" else content
     message: client_sessions.SessionMessage = {
-        "role": cast("client_sessions.Role", role.name),
+        "role": cast("values.Role", role.name),
         "content": text,
         "name": name,
         "pinned": pinned,

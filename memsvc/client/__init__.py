@@ -8,17 +8,30 @@ from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.sessions import SessionMessage, ToolCall
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+from memsvc.client.values import (
+    Changes,
+    ChatToolCall,
+    DocumentFields,
+    Draft,
+    Filters,
+    MemoryFields,
+    Message,
+    Search,
+    SearchOptions,
+)
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "AsyncMemsvc",
     "Changes",
+    "ChatToolCall",
+    "DocumentFields",
     "Draft",
     "Filters",
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "Message",
     "Project",
     "Search",
     "SearchOptions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from memsvc.client.capturing import Captures
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.connection import Connection
 from memsvc.client.reading import Reads
@@ -14,7 +15,7 @@ from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
 
 
-class AsyncMemsvc(Writes, Reads, Sessions, Upkeep):
+class AsyncMemsvc(Writes, Reads, Captures, Sessions, Upkeep):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
     Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are

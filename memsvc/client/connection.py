@@ -34,7 +34,7 @@ class Connection:
     def __init__(self, address: str, *, timeout_seconds: float) -> None:
         """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none."""
         self._address = address
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._channel = insecure_channel(address)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
@@ -52,7 +52,7 @@ class Connection:
             MemsvcCallError: It failed.
         """
         try:
-            return await method(request, timeout=self._timeout_seconds if timeout is None else timeout)
+            return await method(request, timeout=self.timeout_seconds if timeout is None else timeout)
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
 

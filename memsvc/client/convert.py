@@ -10,7 +10,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import Draft, Filters, MemoryFields, SearchOptions, TimeRange
+from memsvc.client.values import DocumentFields, Draft, Filters, MemoryFields, Message, SearchOptions, TimeRange
+from memsvc.v1 import capture_pb2 as capture
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
 from memsvc.v1 import types_pb2 as types
@@ -46,6 +47,7 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
+    "role": (types.MessageRole, "MESSAGE_ROLE_"),
 }
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})
@@ -184,3 +186,37 @@ def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> s
     if "time_range" in values:
         values["time_range"] = time_range_to_proto("time_range", values["time_range"])
     return search.SearchRequest(scope=scope, query=query, **values)
+
+
+def message_to_proto(message: Message | capture.ChatMessage) -> capture.ChatMessage:
+    """Return one message of a conversation; messages of the API are taken as they are.
+
+    Raises:
+        ValueError: The name of the role is unknown, or the time has no zone.
+    """
+    if isinstance(message, capture.ChatMessage):
+        return message
+    calls = [
+        capture.ChatToolCall(
+            **{**call, "arguments": struct_to_proto(call["arguments"])} if "arguments" in call else call
+        )
+        for call in message.get("tool_calls", ())
+    ]
+    moment = message.get("event_time")
+    return capture.ChatMessage(
+        role=named("role", message.get("role")),
+        content=message.get("content", ""),
+        speaker=message.get("speaker", ""),
+        event_time=None if moment is None else timestamp_to_proto("event_time", moment),
+        tool_calls=calls,
+    )
+
+
+def header_to_proto(fields: DocumentFields, **more: Any) -> capture.DocumentHeader:
+    """Return the header of a document; *more* are fields as the API has them.
+
+    Raises:
+        ValueError: A name of an enum is unknown.
+    """
+    given: dict[str, Any] = dict(fields)
+    return capture.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)

@@ -10,11 +10,10 @@ from uuid import uuid4
 
 from memsvc.client import convert
 from memsvc.client.connection import Connected
-from memsvc.client.values import WaitFor
+from memsvc.client.values import Role, WaitFor
 from memsvc.v1 import session_service_pb2 as sessions
 from memsvc.v1 import types_pb2 as types
 
-Role = Literal["SYSTEM", "USER", "ASSISTANT", "TOOL"]
 SessionState = Literal["ACTIVE", "CLOSED", "ARCHIVED"]
 AutoTrim = Literal["AT_LIMIT", "NEVER"]
 OnOpen = Literal["ARCHIVE_OTHERS", "KEEP_OTHERS"]
@@ -194,7 +193,7 @@ class Sessions(Connected):
 
 
 _ENUMS = {
-    "role": (sessions.MessageRole, "MESSAGE_ROLE_"),
+    "role": (types.MessageRole, "MESSAGE_ROLE_"),
     "state": (sessions.SessionState, "SESSION_STATE_"),
     "auto_trim": (sessions.AutoTrim, "AUTO_TRIM_"),
     "on_open": (sessions.OnOpen, "ON_OPEN_"),

@@ -28,6 +28,7 @@ Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
 Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
+Role = Literal["SYSTEM", "USER", "ASSISTANT", "TOOL"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
@@ -84,6 +85,40 @@ class Changes(MemoryFields, total=False):
     content: str
     status: Status
     vector: Sequence[float]
+
+
+class ChatToolCall(TypedDict, total=False):
+    """A call of a tool, as ChatToolCall in capture.proto. With the response format "file_ref" it names a file."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    response_format: str
+    file_id: str
+    category: str
+
+
+class Message(TypedDict, total=False):
+    """A message of a conversation, as ChatMessage in capture.proto. Without a role it is the user's."""
+
+    role: Role
+    content: str
+    speaker: str
+    event_time: datetime
+    tool_calls: Sequence[ChatToolCall]
+
+
+class DocumentFields(TypedDict, total=False):
+    """What is said of a document beside its text, as DocumentHeader in capture.proto."""
+
+    name: str
+    key: str
+    kind: Literal["DOCUMENT", "SKILL"]
+    title: str
+    layer: Layer
+    category: str
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
 
 
 class Filters(TypedDict, total=False):

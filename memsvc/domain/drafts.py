@@ -11,6 +11,14 @@ from memsvc.domain.errors import Violation
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
 
 
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """How many secrets of one sort were replaced in what was to be written."""
+
+    kind: str
+    count: int
+
+
 class WaitFor(StrEnum):
     """When a write is answered: once it is durable, or once searches find it."""
 
@@ -105,11 +113,12 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One memory as it was stored, and the outbox position at which indexes know it."""
+    """One memory as it was stored, the outbox position at which indexes know it, and the secrets that were replaced."""
 
     memory: Memory
     outcome: Outcome
     position: int
+    redactions: tuple[Redaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +149,5 @@ class ImportProgress:
     failed: int = 0
     next_index: int = 0
     position: int = 0
+    redacted: int = 0
     failures: tuple[tuple[int, Rejected], ...] = field(default=())

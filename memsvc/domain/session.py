@@ -12,7 +12,7 @@ from memsvc.domain.scope import Scope
 
 
 class Role(StrEnum):
-    """Who speaks in a message."""
+    """Who speaks in a message of a conversation with an agent."""
 
     SYSTEM = "SYSTEM"
     USER = "USER"

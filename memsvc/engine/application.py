@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.engine.capture.capture import Capture
+from memsvc.engine.capture.flush import Flush
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -13,7 +15,9 @@ from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.ingest import Ingest
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.revise import Revise
 
@@ -23,6 +27,10 @@ class Application:
     """All that the wire, or a program without a wire, may ask of memsvc."""
 
     remember: Remember
+    append: Append
+    ingest: Ingest
+    capture: Capture
+    flush: Flush
     revise: Revise
     importing: Importing
     recollect: Recollect

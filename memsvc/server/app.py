@@ -55,6 +55,7 @@ def build(application: Application, options: ServerOptions, *, now: Callable[[],
         search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
         write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor),
         meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
+        language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
     )
     return Server(Edge(application, executors, IndexWait(application.indexer), options, now))
 

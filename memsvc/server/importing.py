@@ -139,5 +139,6 @@ def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:
         updated=reached.updated - before.updated,
         duplicates=reached.duplicates - before.duplicates,
         failed=reached.failed - before.failed,
+        redacted=reached.redacted - before.redacted,
         failures=(),
     )

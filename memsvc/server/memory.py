@@ -11,6 +11,7 @@ import grpc
 
 from memsvc.domain.drafts import Written
 from memsvc.server import calls
+from memsvc.server.capturing import CapturingMethods
 from memsvc.server.convert import writes as out
 from memsvc.server.convert.drafts import draft_from_proto, write_options
 from memsvc.server.convert.memory import fill_memory
@@ -27,7 +28,7 @@ from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class MemoryServicer(pb_grpc.MemoryServiceServicer):
+class MemoryServicer(CapturingMethods, pb_grpc.MemoryServiceServicer):
     """Writes memories and reads them by id, by key or as a list."""
 
     def __init__(self, edge: Edge) -> None:

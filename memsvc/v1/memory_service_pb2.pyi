@@ -88,6 +88,7 @@ class CreateMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. Never UNSPECIFIED."""
     consistency_token: _builtins.str
@@ -96,16 +97,21 @@ class CreateMemoryResponse(_message.Message):
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -203,6 +209,7 @@ class BatchCreateResult(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. UNSPECIFIED when it failed."""
     @_builtins.property
@@ -213,16 +220,21 @@ class BatchCreateResult(_message.Message):
     def status(self) -> _types_pb2.ItemStatus:
         """status says how it went; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS (MEMORY_EXISTS)."""
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         status: _types_pb2.ItemStatus | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "outcome", b"outcome", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -412,6 +424,7 @@ class ImportMemoriesResponse(_message.Message):
     DONE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REDACTED_FIELD_NUMBER: _builtins.int
     received: _builtins.int
     """received is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
     created: _builtins.int
@@ -436,6 +449,8 @@ class ImportMemoriesResponse(_message.Message):
     """
     memories_per_second: _builtins.float
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
+    redacted: _builtins.int
+    """redacted is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
         """failures are the memories that failed since the last response of this stream, by index. At most 1 000 in one
@@ -455,10 +470,11 @@ class ImportMemoriesResponse(_message.Message):
         done: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         memories_per_second: _builtins.float = ...,
+        redacted: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -745,21 +761,27 @@ class UpdateMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as it is now. Always set."""
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

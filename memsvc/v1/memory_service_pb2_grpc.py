@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from memsvc.v1 import capture_pb2 as memsvc_dot_v1_dot_capture__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -88,6 +89,26 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/RestoreMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+                _registered_method=True)
+        self.CaptureMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/CaptureMemory',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+                _registered_method=True)
+        self.FlushMessages = channel.unary_unary(
+                '/memsvc.v1.MemoryService/FlushMessages',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+                _registered_method=True)
+        self.AppendMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/AppendMemory',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+                _registered_method=True)
+        self.IngestDocument = channel.stream_unary(
+                '/memsvc.v1.MemoryService/IngestDocument',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
                 _registered_method=True)
 
 
@@ -175,6 +196,36 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CaptureMemory(self, request, context):
+        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FlushMessages(self, request, context):
+        """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AppendMemory(self, request, context):
+        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        knowledge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def IngestDocument(self, request_iterator, context):
+        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        has closed its side.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -222,6 +273,26 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RestoreMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.SerializeToString,
+            ),
+            'CaptureMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.CaptureMemory,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.SerializeToString,
+            ),
+            'FlushMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.FlushMessages,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.SerializeToString,
+            ),
+            'AppendMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendMemory,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.SerializeToString,
+            ),
+            'IngestDocument': grpc.stream_unary_rpc_method_handler(
+                    servicer.IngestDocument,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -477,6 +548,114 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/RestoreMemory',
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CaptureMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/CaptureMemory',
+            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FlushMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/FlushMessages',
+            memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppendMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/AppendMemory',
+            memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IngestDocument(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/memsvc.v1.MemoryService/IngestDocument',
+            memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,

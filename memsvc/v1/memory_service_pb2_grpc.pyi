@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import capture_pb2 as _capture_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -75,6 +76,18 @@ class MemoryServiceStub:
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    CaptureMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]
+    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    FlushMessages: _grpc.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]
+    """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+    AppendMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]
+    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    knowledge.
+    """
+    IngestDocument: _grpc.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]
+    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    has closed its side.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -123,6 +136,18 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    CaptureMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
+    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    FlushMessages: _aio.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]  # type: ignore[assignment]
+    """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+    AppendMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]  # type: ignore[assignment]
+    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    knowledge.
+    """
+    IngestDocument: _aio.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]  # type: ignore[assignment]
+    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    has closed its side.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -222,5 +247,41 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
         """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+
+    @_abc_1.abstractmethod
+    def CaptureMemory(
+        self,
+        request: _capture_pb2.CaptureMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.CaptureMemoryResponse, _abc.Awaitable[_capture_pb2.CaptureMemoryResponse]]:
+        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+
+    @_abc_1.abstractmethod
+    def FlushMessages(
+        self,
+        request: _capture_pb2.FlushMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.FlushMessagesResponse, _abc.Awaitable[_capture_pb2.FlushMessagesResponse]]:
+        """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+
+    @_abc_1.abstractmethod
+    def AppendMemory(
+        self,
+        request: _capture_pb2.AppendMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.AppendMemoryResponse, _abc.Awaitable[_capture_pb2.AppendMemoryResponse]]:
+        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        knowledge.
+        """
+
+    @_abc_1.abstractmethod
+    def IngestDocument(
+        self,
+        request_iterator: _MaybeAsyncIterator[_capture_pb2.IngestDocumentRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.IngestDocumentResponse, _abc.Awaitable[_capture_pb2.IngestDocumentResponse]]:
+        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        has closed its side.
+        """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,38 +22,6 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _MessageRole:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRole.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
-    """MESSAGE_ROLE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a reply."""
-    MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 1
-    """MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone."""
-    MESSAGE_ROLE_USER: _MessageRole.ValueType  # 2
-    """MESSAGE_ROLE_USER is what the user says. It begins a round."""
-    MESSAGE_ROLE_ASSISTANT: _MessageRole.ValueType  # 3
-    """MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called."""
-    MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
-    """MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it."""
-
-class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
-    """MessageRole says who speaks in a message."""
-
-MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
-"""MESSAGE_ROLE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a reply."""
-MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 1
-"""MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone."""
-MESSAGE_ROLE_USER: MessageRole.ValueType  # 2
-"""MESSAGE_ROLE_USER is what the user says. It begins a round."""
-MESSAGE_ROLE_ASSISTANT: MessageRole.ValueType  # 3
-"""MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called."""
-MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
-"""MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it."""
-Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
-
 class _SessionState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -281,7 +249,7 @@ class NewMessage(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
-    role: Global___MessageRole.ValueType
+    role: _types_pb2.MessageRole.ValueType
     """role says who speaks. Required: UNSPECIFIED and unknown roles are INVALID_ARGUMENT."""
     content: _builtins.str
     """content is what was said, as text. 1 to 100 000 characters; may be empty when there are tool_calls."""
@@ -310,7 +278,7 @@ class NewMessage(_message.Message):
     def __init__(
         self,
         *,
-        role: Global___MessageRole.ValueType = ...,
+        role: _types_pb2.MessageRole.ValueType = ...,
         content: _builtins.str = ...,
         name: _builtins.str = ...,
         tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
@@ -352,7 +320,7 @@ class Message(_message.Message):
     """memory_id is the id of the memory that holds it."""
     ordinal: _builtins.int
     """ordinal is its place in the session: 1 for the first message, one more for each, never given twice."""
-    role: Global___MessageRole.ValueType
+    role: _types_pb2.MessageRole.ValueType
     """role says who speaks. Never UNSPECIFIED."""
     content: _builtins.str
     """content is what was said. Empty for a message of tool calls alone."""
@@ -389,7 +357,7 @@ class Message(_message.Message):
         *,
         memory_id: _builtins.str = ...,
         ordinal: _builtins.int = ...,
-        role: Global___MessageRole.ValueType = ...,
+        role: _types_pb2.MessageRole.ValueType = ...,
         content: _builtins.str = ...,
         name: _builtins.str = ...,
         tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,

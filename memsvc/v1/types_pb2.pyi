@@ -502,6 +502,50 @@ FILTER_OPERATOR_GREATER_OR_EQUAL: FilterOperator.ValueType  # 7
 """FILTER_OPERATOR_GREATER_OR_EQUAL: the field is not below the value, nor earlier."""
 Global___FilterOperator: _TypeAlias = FilterOperator  # noqa: Y015
 
+class _MessageRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
+    """MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
+    CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+    """
+    MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 1
+    """MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+    MESSAGE_ROLE_USER: _MessageRole.ValueType  # 2
+    """MESSAGE_ROLE_USER is what the user says. It begins a round."""
+    MESSAGE_ROLE_ASSISTANT: _MessageRole.ValueType  # 3
+    """MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
+    what it did and what was decided: what it says about the user is an echo.
+    """
+    MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
+    """MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
+    nothing of it, since nobody vouches for it; its file references are taken.
+    """
+
+class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
+    """MessageRole says who speaks in a message of a conversation with an agent."""
+
+MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
+"""MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
+CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+"""
+MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 1
+"""MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+MESSAGE_ROLE_USER: MessageRole.ValueType  # 2
+"""MESSAGE_ROLE_USER is what the user says. It begins a round."""
+MESSAGE_ROLE_ASSISTANT: MessageRole.ValueType  # 3
+"""MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
+what it did and what was decided: what it says about the user is an echo.
+"""
+MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
+"""MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
+nothing of it, since nobody vouches for it; its file references are taken.
+"""
+Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
+
 @_typing.final
 class Scope(_message.Message):
     """Scope says where the caller stands: for which user, in which project, as which agent, in which session.
@@ -1233,3 +1277,29 @@ class ItemStatus(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ItemStatus: _TypeAlias = ItemStatus  # noqa: Y015
+
+@_typing.final
+class Redaction(_message.Message):
+    """Redaction says that secrets of one sort were replaced in a text by "[REDACTED:kind]" before it was stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
+    count: _builtins.int
+    """count is how many there were: at least 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redaction: _TypeAlias = Redaction  # noqa: Y015

@@ -17,6 +17,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -77,6 +78,8 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
     if field.type == Field.TYPE_ENUM:
         known = [value.number for value in field.enum_type.values]
         return st.sampled_from([*known, *known, 77, -1])
+    if field.type == Field.TYPE_BYTES:
+        return st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode))
     if field.type == Field.TYPE_STRING:
         return texts(field.name)
     if field.type == Field.TYPE_BOOL:
@@ -172,6 +175,25 @@ def imports() -> st.SearchStrategy[list[Any]]:
     return st.one_of(sound, sound, st.lists(any_message, max_size=3))
 
 
+def documents() -> st.SearchStrategy[list[Any]]:
+    """Return the messages of a document: mostly a header and some bytes, in any order."""
+    any_message = messages(METHODS["IngestDocument"].descriptor.input_type)
+    headers = messages(capture_pb.DocumentHeader.DESCRIPTOR, 0)
+    sound = st.tuples(headers, st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode))))
+    return st.one_of(
+        sound.map(
+            lambda parts: [
+                capture_pb.IngestDocumentRequest(header=parts[0]),
+                *(capture_pb.IngestDocumentRequest(data=data) for data in parts[1]),
+            ]
+        ),
+        st.lists(any_message, max_size=3),
+    )
+
+
+STREAMS = {"ImportMemories": imports, "IngestDocument": documents}
+
+
 @pytest.fixture(scope="module")
 def stocked(stubs: Stubs) -> Stubs:
     """The stubs, once the generated user has memories and tokens of every sort."""
@@ -234,7 +256,7 @@ def test_no_request_makes_the_service_fail(stocked: Stubs, name: str) -> None:
         phases=[Phase.generate, Phase.shrink] if MORE in os.environ else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(requests=imports() if name == "ImportMemories" else one)
+    @given(requests=STREAMS[name]() if name in STREAMS else one)
     def holds(requests: list[Any]) -> None:
         check(stocked, method, requests)
 

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -280,6 +281,54 @@ def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """Not what is deleted, nor anything else."""
     for memory_id in stranger.ids:
         yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def CaptureMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What the owner's memories say is not known, and citing them opens nothing."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        for dry_run in (True, False):
+            text = f"[mem:{theirs.id.upper()}]\nPlease remember: the {WORD} is called {name}."
+            request = capture_pb.CaptureMemoryRequest(scope=stranger.scope, text=text, dry_run=dry_run)
+            yield [request], OK
+
+
+@case
+def FlushMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As for capture."""
+    messages = [
+        capture_pb.ChatMessage(content=f"[mem:{theirs.upper()}] I like the {WORD} number {index}.")
+        for index, theirs in enumerate(stranger.ids)
+    ]
+    messages.append(capture_pb.ChatMessage(content=f"I like the {WORD} a lot."))
+    yield [capture_pb.FlushMessagesRequest(scope=stranger.scope, messages=messages)], OK
+
+
+@case
+def AppendMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """A key of the owner's is a key of one's own elsewhere; that of a private memory of the same place is refused."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
+        code = grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
+        request = capture_pb.AppendMemoryRequest(
+            scope=stranger.scope, key=theirs.key or "k", content="mine", wait_for=1
+        )
+        yield [request], code
+
+
+@case
+def IngestDocument(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As for append."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
+        header = capture_pb.DocumentHeader(
+            scope=stranger.scope, key=f"{theirs.key}-doc" if not is_taken else theirs.key
+        )
+        parts = [capture_pb.IngestDocumentRequest(header=header), capture_pb.IngestDocumentRequest(data=b"mine")]
+        yield parts, grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
 
 
 def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:

@@ -14,6 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -57,6 +58,9 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
+        "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
+        "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "CreateSession": {"scope": scope},
@@ -81,7 +85,8 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "CreateSession", "ListSessions",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "CaptureMemory", "FlushMessages", "AppendMemory",
+    "CreateSession", "ListSessions",
 )  # fmt: skip
 
 
@@ -348,6 +353,59 @@ UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
+def message(**fields: Any) -> dict[str, Any]:
+    """Return a conversation of one message."""
+    return {"messages": [capture_pb.ChatMessage(**fields)]}
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    """Return a conversation of one call of a tool."""
+    return message(tool_calls=[capture_pb.ChatToolCall(**fields)])
+
+
+CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
+    "CaptureMemory": [
+        ({"text": ""}, ("text",)),
+        ({"text": "x" * 100_001}, ("text",)),
+        ({"text": "a\x00"}, ("text",)),
+        ({"role": 5}, ("role",)),
+    ],
+    "FlushMessages": [
+        ({"messages": []}, ("messages",)),
+        ({"messages": [capture_pb.ChatMessage(content="x")] * 1_001}, ("messages",)),
+        ({"messages": [capture_pb.ChatMessage(content="x" * 100_000)] * 11}, ("messages",)),
+        (message(content="x" * 100_001), ("messages[0].content",)),
+        (message(content="\x00", role=9, speaker="x" * 129), (
+            "messages[0].content", "messages[0].role", "messages[0].speaker",
+        )),
+        (message(event_time=LATE), ("messages[0].event_time",)),
+        (message(tool_calls=[capture_pb.ChatToolCall()] * 65), ("messages[0].tool_calls",)),
+        (call(response_format="file_ref"), ("messages[0].tool_calls[0].category", "messages[0].tool_calls[0].file_id")),
+        (call(response_format="file_ref", file_id="a", category="http"), ("messages[0].tool_calls[0].category",)),
+        (call(id="x" * 257, name="x" * 257, response_format="x" * 65), (
+            "messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name", "messages[0].tool_calls[0].response_format",
+        )),
+        (call(arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        ({"artifact_ids": ["a"] * 65}, ("artifact_ids",)),
+        ({"artifact_ids": ["a", "", "\n"]}, ("artifact_ids[1]", "artifact_ids[2]")),
+    ],
+    "AppendMemory": [
+        ({"key": ""}, ("key",)),
+        ({"key": "x" * 257}, ("key",)),
+        ({"key": "a\n"}, ("key",)),
+        ({"key": "daily/2026-02-30"}, ("key",)),
+        ({"key": "daily/today"}, ("key",)),
+        ({"key": "context/"}, ("key",)),
+        ({"key": "knowledge/rumours/x"}, ("key",)),
+        ({"content": ""}, ("content",)),
+        ({"content": "x" * 1_000_001}, ("content",)),
+        ({"content": "a\x00", "separator": "\x00"}, ("content", "separator")),
+        ({"separator": "x" * 257}, ("separator",)),
+        ({"key": "k", "content": "x" * 999_999}, ("content",)),
+    ],
+}  # fmt: skip
+
+
 def table() -> Iterator[Wrong]:
     """Return every wrong request."""
     for method in SCOPED:
@@ -362,7 +420,10 @@ def table() -> Iterator[Wrong]:
         changed = Memory(id=ID)
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
-    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory"):
+    for method in (
+        "CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory", "CaptureMemory",
+        "FlushMessages", "AppendMemory",
+    ):  # fmt: skip
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
     for method in ("DeleteMemory", "RestoreMemory"):
@@ -382,6 +443,9 @@ def table() -> Iterator[Wrong]:
         yield Wrong(method, {"scope": Scope(user_id="u")}, ("scope.session_id",))
         yield Wrong(method, {"scope": Scope(session_id="s")}, ("scope.user_id",))
         yield Wrong(method, {"scope": Scope(user_id="u", session_id="x" * 129)}, ("scope.session_id",))
+    for method, rows in CAPTURES.items():
+        for fields, paths in rows:
+            yield Wrong(method, fields, paths)
     yield from _others()
 
 

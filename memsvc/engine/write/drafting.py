@@ -10,18 +10,21 @@ from operator import itemgetter
 
 import numpy as np
 
-from memsvc.domain.drafts import Draft, Rejected
+from memsvc.domain.drafts import Draft, Redaction, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
+from memsvc.domain.keys import with_convention
 from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash, keywords_of
 from memsvc.domain.scope import Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
 
+NO_REDACTOR = Redactor(is_on=False)
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
@@ -30,12 +33,15 @@ class Prepared:
     """A draft and the new memory that it becomes unless one like it is there.
 
     Attributes:
+        draft: Without secrets.
         name: The content that the memory claims, or None when it claims none.
+        redactions: The secrets that were replaced.
     """
 
     draft: Draft
     record: Record
     name: ContentName | None
+    redactions: tuple[Redaction, ...] = ()
 
 
 class Drafting:
@@ -48,28 +54,36 @@ class Drafting:
         dimension: int,
         now: Callable[[], datetime],
         random: Callable[[int], bytes] = os.urandom,
+        redactor: Redactor = NO_REDACTOR,
     ) -> None:
-        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*."""
+        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
+
+        Every text that is written passes the *redactor*.
+        """
         self._model = model
         self._dimension = dimension
         self.now = now
         self._random = random
+        self.redactor = redactor
 
     def prepare(self, scope: Scope, draft: Draft) -> Prepared:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
 
+        A key that says something of its memory (`memsvc.domain.keys`) gives the defaults. Secrets are replaced.
+
         Raises:
             InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
         """
-        memory = self._memory(_own_scope(scope, draft), draft)
+        draft, redactions = self.redactor.draft(draft) if self.redactor.is_on else (draft, ())
+        memory = self._memory(_own_scope(scope, draft), with_convention(draft) if "/" in draft.key else draft)
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
         if draft.vector is None or len(draft.vector) == 0:
-            return Prepared(draft, Record(memory, chunks, name is not None), name)
+            return Prepared(draft, Record(memory, chunks, name is not None), name, redactions)
         vector = self.vector_bytes(draft.vector, chunks)
-        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name)
+        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name, redactions)
 
     def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
         """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from memsvc.domain.drafts import Outcome, Rejected, Written
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.placing import Placed
@@ -40,6 +40,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """The results of a request, what else belongs to its answer, and the position at which indexes know them."""
+
+    results: list[Answered]
+    note: Json
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Remembered:
     answer: Mapping[str, Any]
 
@@ -62,12 +71,39 @@ class Requests:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
+        noted = self.once_noted(request, lambda transaction: (work(transaction), None))
+        return noted.results, noted.position
+
+    def once_noted(
+        self, request: Request, work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]]
+    ) -> Noted:
+        """Do as `once` does, for a *work* whose answer holds more than memories: a note, which is repeated as it was.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
         committed = self._committer.submit(lambda transaction: _recognise(transaction, request, work))
         if isinstance(committed.value, _Remembered):
-            answer = committed.value.answer
-            position = answer["position"] or committed.position
-            return self._again(answer["results"], position, request.reach), position
-        return [_written(result, committed.position) for result in committed.value], committed.position
+            return self._repeated(committed.value.answer, committed.position, request.reach)
+        results, note = committed.value
+        return Noted([_written(result, committed.position) for result in results], note, committed.position)
+
+    def known(self, request: Request) -> Noted | None:
+        """Return the answer that *request* got before, or None, so that dear work is not done in vain.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
+        if not request.id:
+            return None
+        committed = self._committer.submit(lambda transaction: recall(transaction, request))
+        if committed.value is None:
+            return None
+        return self._repeated(committed.value, committed.position, request.reach)
+
+    def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> Noted:
+        position = answer["position"] or head
+        return Noted(self._again(answer["results"], position, reach), answer.get("note"), position)
 
     def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
@@ -147,16 +183,17 @@ def _plain(value: object) -> object:
 
 
 def _recognise(
-    transaction: Transaction, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
-) -> Sequence[Placed | Rejected] | _Remembered:
+    transaction: Transaction,
+    request: Request,
+    work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]],
+) -> tuple[Sequence[Placed | Rejected], Json] | _Remembered:
     answer = recall(transaction, request)
     if answer is not None:
         return _Remembered(answer)
-    results = work(transaction)
-    remember(
-        transaction, request, {"results": [_as_json(result) for result in results], "position": transaction.position}
-    )
-    return results
+    results, note = work(transaction)
+    remembered = {"results": [_as_json(result) for result in results], "position": transaction.position}
+    remember(transaction, request, remembered if note is None else remembered | {"note": note})
+    return results, note
 
 
 def _as_json(result: Placed | Rejected) -> dict[str, Any]:

@@ -92,8 +92,12 @@ class Revise:
         """
         _check(patch)
         target = _Target(scope, memory_id, key, expected_revision)
-        asked = (target, patch)
-        return self._once("UpdateMemory", target, asked, options, lambda tx: self._update(tx, target, patch))
+        values, redactions = self._drafting.redactor.values(dict(patch.values))
+        clean = replace(patch, values=values)
+        written = self._once(
+            "UpdateMemory", target, (target, patch), options, lambda tx: self._update(tx, target, clean)
+        )
+        return replace(written, redactions=redactions) if redactions else written
 
     def delete(
         self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions

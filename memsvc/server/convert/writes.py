@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.server.convert.captures import redactions_to_proto
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.tokens import consistency_token
@@ -15,7 +16,9 @@ from memsvc.v1 import memory_service_pb2 as pb
 def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
     """Return the answer to a creating write."""
     response = pb.CreateMemoryResponse(
-        outcome=OUTCOME.to_proto[written.outcome], consistency_token=consistency_token(written.position)
+        outcome=OUTCOME.to_proto[written.outcome],
+        consistency_token=consistency_token(written.position),
+        redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
     return response
@@ -23,7 +26,9 @@ def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
 
 def updated_to_proto(written: Written) -> pb.UpdateMemoryResponse:
     """Return the answer to an update."""
-    response = pb.UpdateMemoryResponse(consistency_token=consistency_token(written.position))
+    response = pb.UpdateMemoryResponse(
+        consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
+    )
     fill_memory(response.memory, written.memory)
     return response
 
@@ -58,6 +63,8 @@ def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> N
         return
     fill_memory(message.memory, result.memory)
     message.outcome = OUTCOME.to_proto[result.outcome]
+    if result.redactions:
+        message.redactions.extend(redactions_to_proto(result.redactions))
     message.status.SetInParent()
 
 
@@ -72,6 +79,7 @@ def import_to_proto(
         updated=progress.updated,
         duplicates=progress.duplicates,
         failed=progress.failed,
+        redacted=progress.redacted,
         next_index=progress.next_index,
         failures=[
             pb.ImportFailure(index=index, status=item_status_from_rejected(rejected)) for index, rejected in failures

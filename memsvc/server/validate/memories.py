@@ -50,11 +50,11 @@ def check_draft(
     check_vector(found, "vector", vector, dimension)
 
 
-def check_fields(found: Violations, memory: types.Memory, names: Container[str]) -> None:
-    """Check the named fields of a memory that is to be updated."""
+def check_fields(found: Violations, memory: types.Memory, names: Container[str], *, path: str = "memory") -> None:
+    """Check the named fields of a memory, which lies at *path* of its request."""
     for name, rule in RULES.items():
         if name in names:
-            rule(found, f"memory.{name}", memory)
+            rule(found, f"{path}.{name}", memory)
     if memory.HasField("ttl") and "ttl" in names and memory.HasField("expire_time") and "expire_time" in names:
         found.add("memory.ttl", "must not be given together with expire_time")
 

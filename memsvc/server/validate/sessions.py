@@ -127,7 +127,7 @@ def _check_message(found: Violations, field: str, message: pb.NewMessage) -> Non
 
 def _check_tools(found: Violations, field: str, message: pb.NewMessage) -> None:
     check_count(found, f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
-    if message.tool_calls and message.role != pb.MESSAGE_ROLE_ASSISTANT:
+    if message.tool_calls and message.role != types.MESSAGE_ROLE_ASSISTANT:
         found.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
     for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
         path = f"{field}.tool_calls[{index}]"
@@ -136,5 +136,5 @@ def _check_tools(found: Violations, field: str, message: pb.NewMessage) -> None:
         if call.HasField("arguments"):
             check_metadata(found, f"{path}.arguments", call.arguments)
     check_name(found, f"{field}.tool_call_id", message.tool_call_id, most=limits.SCOPE_ID)
-    if message.tool_call_id and message.role != pb.MESSAGE_ROLE_TOOL:
+    if message.tool_call_id and message.role != types.MESSAGE_ROLE_TOOL:
         found.add(f"{field}.tool_call_id", "must be given with the role TOOL only")

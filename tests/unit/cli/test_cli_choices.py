@@ -19,7 +19,7 @@ from memsvc.client import sessions, values
         (choices.Mode, values.SearchMode),
         (choices.OnDuplicate, values.OnDuplicate),
         (choices.Index, values.Index),
-        (choices.Role, sessions.Role),
+        (choices.Role, values.Role),
         (choices.SessionState, sessions.SessionState),
     ],
 )
