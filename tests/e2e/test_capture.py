@@ -209,10 +209,10 @@ def test_a_document_becomes_a_memory_in_chunks(stubs: Stubs, home: types.Scope) 
     assert (reply.memory.content, reply.memory.title, reply.memory.source) == (text, "Handbook", "docs/handbook.md")
     assert reply.memory.kind == types.MEMORY_KIND_DOCUMENT
     assert reply.chunk_count > 8
+    assert ingest(stubs, data, **header) == reply
     hit = stubs.search.Search(_search(home, "how many figs does the flamingo eat"), timeout=TIMEOUT).hits[0]
     assert "flamingo" in hit.snippet
     assert hit.heading_path.endswith("Keeping the flamingo")
-    assert ingest(stubs, data, **header) == reply
 
 
 def _search(scope: types.Scope, query: str) -> Any:

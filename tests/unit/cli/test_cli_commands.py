@@ -230,3 +230,37 @@ def test_a_dot_stands_for_the_project_of_the_folder(run: Any, tmp_path: Path, mo
     told = CliRunner().invoke(app, ["project", "--json"])
     assert json.loads(told.stdout) == {"id": "acme/tools", "root": str(tmp_path)}
     assert CliRunner().invoke(app, ["project", "/"]).exit_code == 1
+
+
+def test_captured_text_is_told_line_by_line(run: Any) -> None:
+    """What is remembered and what is not, and nothing is stored by a dry run."""
+    said = "I prefer tabs. 谢谢！"
+    dry = run("capture", said, "--dry-run")
+
+    assert [line.split("\t")[:2] for line in dry.splitlines()[1:]] == [["yes", "preference"], ["no", "small talk"]]
+    assert "tabs" not in run("list")
+    assert run("capture", "-", given=said).count("yes") == 1
+    assert "I prefer tabs." in run("list")
+    assert json.loads(run("capture", said, "--json"))["decisions"][0]["reason"] == "CAPTURE_REASON_KNOWN"
+
+
+def test_text_is_appended_by_key(run: Any) -> None:
+    """To a key, and to the note of today."""
+    assert run("append", "log", "one").endswith(" log created\n")
+    assert run("append", "log", "-", "--separator", ", ", given="two").endswith(" log appended to\n")
+    assert "one, two" in run("get", "--key", "log")
+    assert " daily/20" in run("append", "today", "今天")
+    run("append", "daily/x", "y", code=1)
+
+
+def test_a_document_is_ingested_and_replaced(run: Any, tmp_path: Path) -> None:
+    """By its file name as key; a file that is not there, and one that is no text, are told in a line."""
+    path = tmp_path / "notes.md"
+    path.write_text("# 笔记\n\nThe kettle is blue.\n", encoding="utf-8")
+    assert run("ingest", str(path)).endswith(" created, 1 chunks: 笔记\n")
+    path.write_text("The kettle is red.", encoding="utf-8")
+    assert " updated, " in run("ingest", str(path))
+    assert "red" in run("get", "--key", "notes.md")
+    path.write_bytes(b"\xff")
+    run("ingest", str(path), code=1)
+    run("ingest", str(tmp_path / "none.md"), code=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from memsvc.domain.session import Role
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
 LANGUAGES = ("en", "zh")
+BOTH = (False, True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def share(pairs: list[tuple[str, str]]) -> float:
 
 
 @pytest.mark.parametrize("half", ["dev", "held out"])
-def test_the_rules_decide_as_people_do(half: str, record_property: pytest.RecordProperty) -> None:
+def test_the_rules_decide_as_people_do(half: str, record_property: Callable[[str, object], None]) -> None:
     """Of what was held out 85 % are remembered or ignored rightly, and so are scope and kind of what is remembered."""
     chosen = [one for one in utterances() if one.is_held_out is (half == "held out")]
     judged = [(one, judge(one.text)) for one in chosen]
@@ -75,9 +77,7 @@ def test_the_utterances_are_of_both_languages_and_sorts() -> None:
 
     assert len(utterances()) >= 150
     assert len({one.text for one in utterances()}) == len(utterances())
-    assert all(
-        found[half, language, remember] >= 15 for half in (0, 1) for language in LANGUAGES for remember in (0, 1)
-    )
+    assert all(found[half, language, remember] >= 15 for half in BOTH for language in LANGUAGES for remember in BOTH)
 
 
 @pytest.mark.parametrize(

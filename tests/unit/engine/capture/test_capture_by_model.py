@@ -35,12 +35,13 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture
 def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
     ports = ("metadata", "vectors", "lexical", "embedder")
+    others: dict[str, Any] = dict.fromkeys(ports, INPROC)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
     settings = load_settings(
         data_dir=tmp_path / "data",
         indexing={"upkeep_seconds": 3600},
         language_model={"backend": "openai", "options": options},
-        **dict.fromkeys(ports, INPROC),
+        **others,
     )
     with running(settings) as application:
         yield application
