@@ -305,6 +305,14 @@ def FlushMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     yield [capture_pb.FlushMessagesRequest(scope=stranger.scope, messages=messages)], OK
 
 
+def remove(stranger: Stranger, key: str) -> None:
+    """Remove what the stranger stored under a key of the owner's: other cases ask for that key and must find nothing."""
+    memory = stranger.owner.stubs.memory
+    own = memory.GetMemory(pb.GetMemoryRequest(scope=stranger.scope, key=key), timeout=TIMEOUT).memory
+    assert own.content == "mine"
+    memory.DeleteMemory(pb.DeleteMemoryRequest(scope=stranger.scope, id=own.id, hard=True), timeout=TIMEOUT)
+
+
 @case
 def AppendMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """A key of the owner's is a key of one's own elsewhere; that of a private memory of the same place is refused."""
@@ -312,10 +320,10 @@ def AppendMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         theirs = stranger.owner.memories[name]
         is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
         code = grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
-        request = capture_pb.AppendMemoryRequest(
-            scope=stranger.scope, key=theirs.key or "k", content="mine", wait_for=1
-        )
-        yield [request], code
+        key = theirs.key or "k"
+        yield [capture_pb.AppendMemoryRequest(scope=stranger.scope, key=key, content="mine", wait_for=1)], code
+        if code == OK:
+            remove(stranger, key)
 
 
 @case
