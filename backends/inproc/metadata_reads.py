@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from backends.inproc.metadata_state import State, is_live, is_match, is_within
+from backends.inproc.metadata_state import State, is_live, is_match, is_named, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import Filter
@@ -33,7 +33,7 @@ class InprocMemoryReads:
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
         """Return the bearer of the key, in the first project of the reach that has one."""
-        bearers = [memory for memory in self._state().memories(reach) if key and memory.key == key and is_live(memory)]
+        bearers = [memory for memory in self._state().memories(reach) if key and memory.key == key and is_named(memory)]
         return min(bearers, key=lambda memory: reach.project_ids.index(memory.scope.project_id), default=None)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -178,13 +178,15 @@ class InprocIndexFeed:
         return len(self._state().pending)
 
     def trim(self, *, before: datetime) -> int:
-        """Remove old changes that are applied."""
+        """Remove the oldest changes."""
         bound = to_micros(before)
 
         def remove(state: State) -> int:
-            old = [p for p, change in state.outbox.items() if p not in state.pending and change.time < bound]
+            held = [p for p, change in state.outbox.items() if p in state.pending or change.time >= bound]
+            first = min(held, default=state.last_position + 1)
+            old = [p for p in state.outbox if p < first]
             for position in old:
-                del state.outbox[position]
+                del state.outbox[position], state.places[position]
             return len(old)
 
         return self._change(remove)

@@ -13,7 +13,19 @@ from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import memories
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.filters import metadata_terms
-from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Status, Tier, fingerprint, keywords_of
+from memsvc.domain.memory import (
+    UNNAMED,
+    FileRef,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Review,
+    Status,
+    Tier,
+    fingerprint,
+    keywords_of,
+)
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
 
@@ -25,8 +37,10 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id",
+    "superseded_by_id", "origin", "trust", "derived_from", "review",
 )  # fmt: skip
+_LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": ""}
+"""What snapshots lack that were written before these columns were there."""
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
 
@@ -38,6 +52,8 @@ _LAYERS = {layer.value: layer for layer in Layer}
 _KINDS = {kind.value: kind for kind in Kind}
 _TIERS = {tier.value: tier for tier in Tier}
 _STATUSES = {status.value: status for status in Status}
+_ORIGINS = {origin.value: origin for origin in Origin}
+_REVIEWS = {review.value: review for review in Review}
 _EMPTY_LIST = "[]"
 _EMPTY_OBJECT = "{}"
 _MAX_TERM = 200
@@ -50,7 +66,7 @@ def memory_from_row(row: Row) -> Memory:
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id,
+        superseded_by_id, origin, trust, derived_from, review,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     # In the order of the fields: arguments by position take half the time of arguments by name.
@@ -88,6 +104,10 @@ def memory_from_row(row: Row) -> Memory:
         supersedes_id,
         superseded_by_id,
         revision,
+        _ORIGINS[origin],
+        trust,
+        () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
+        _REVIEWS[review],
     )
 
 
@@ -112,7 +132,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         _micros(memory.expire_time),
         memory.confidence,
         int(memory.work_in_progress),
-        int(record.is_unique and memory.status is not Status.DELETED),
+        int(record.is_unique and memory.status not in UNNAMED),
         # str() of these enums is their value, and takes a quarter of the time of asking for it.
         str(memory.status),
         str(memory.layer),
@@ -138,6 +158,10 @@ def record_row(record: Record) -> tuple[Any, ...]:
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
+        str(memory.origin),
+        memory.trust,
+        _list_text(memory.derived_from),
+        str(memory.review),
     )
 
 
@@ -166,7 +190,7 @@ def snapshot_text(memory: Memory) -> str:
 
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
-    values: Mapping[str, Any] = json_value(text)
+    values: Mapping[str, Any] = {**_LATER, **json_value(text)}
     return memory_from_row([values[name] for name in _NAMES])
 
 

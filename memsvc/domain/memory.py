@@ -59,6 +59,30 @@ class Status(StrEnum):
     DEPRECATED = "DEPRECATED"
     CONFLICTED = "CONFLICTED"
     DELETED = "DELETED"
+    QUARANTINED = "QUARANTINED"
+
+
+UNNAMED = frozenset({Status.DELETED, Status.QUARANTINED})
+"""A memory of such a status holds neither its key nor its content: others may take them."""
+
+
+class Origin(StrEnum):
+    """What class of source a memory comes from."""
+
+    USER = "USER"
+    AGENT = "AGENT"
+    TOOL = "TOOL"
+    DOCUMENT = "DOCUMENT"
+    IMPORT = "IMPORT"
+
+
+class Review(StrEnum):
+    """Whether a memory was withheld for a review, and what came of it. NONE is the empty string."""
+
+    NONE = ""
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
 
 
 class Keyword(NamedTuple):
@@ -95,6 +119,8 @@ class Memory:
         importance: 1 (least) to 5.
         confidence: 0 to 1.
         revision: 1 when created, one more with every change; access counts do not change it.
+        trust: 0 to 1, at most that of any memory it is derived from was when it was written.
+        derived_from: The ids of the memories that it was made of.
     """
 
     id: str
@@ -130,6 +156,10 @@ class Memory:
     supersedes_id: str = ""
     superseded_by_id: str = ""
     revision: int = 1
+    origin: Origin = Origin.AGENT
+    trust: float = 1.0
+    derived_from: tuple[str, ...] = ()
+    review: Review = Review.NONE
 
 
 def content_hash(content: str) -> str:

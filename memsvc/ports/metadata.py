@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.ports.changes import ChangeFeed
 
 
 class UniquenessRaceError(Exception):
@@ -66,7 +68,7 @@ class MemoryReads(Protocol):
         ...
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
-        """Return the memory that bears *key* and is not deleted, the first project of the reach first."""
+        """Return the memory that holds *key* and is neither deleted nor quarantined, the first project first."""
         ...
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -152,7 +154,10 @@ class IndexFeed(Protocol):
         ...
 
     def trim(self, *, before: datetime) -> int:
-        """Remove applied changes older than *before*; return how many."""
+        """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
+
+        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
+        """
         ...
 
 
@@ -183,12 +188,17 @@ class Transaction(Protocol):
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
         ...
 
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return the owners whose memories were changed here; those of a part that failed may be among them."""
+        ...
+
     def savepoint(self) -> AbstractContextManager[None]:
         """Open a part that can fail alone: leaving it by an exception takes back what it did, and no more."""
         ...
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
-        """Return the memories that are not deleted and bear one of the (project, key) pairs."""
+        """Return the memories that hold one of the (project, key) pairs and are neither deleted nor quarantined."""
         ...
 
     def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
@@ -256,6 +266,11 @@ class MetadataStore(Protocol):
     @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
+        ...
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
         ...
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Attributes
-from memsvc.domain.filters import MAX_DEPTH, NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
+from memsvc.domain.filters import MAX_DEPTH, NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -255,4 +255,4 @@ class FilteringContract(IndexSeams[E, M]):
 
     def test_every_number_is_tried(self) -> None:
         """The contract knows every field of numbers that an index filters by."""
-        assert set(VALUES) == NUMBERS - {Field.ACCESS_TIME}
+        assert set(VALUES) == NUMBERS - STORE_ONLY

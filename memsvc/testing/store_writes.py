@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 import pytest
 
 from memsvc.domain.indexing import ChangeAction, Chunk
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
 from memsvc.domain.query import Candidate
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
@@ -56,6 +56,10 @@ def full_memory() -> Memory:
         supersedes_id="old",
         superseded_by_id="new",
         revision=3,
+        origin=Origin.DOCUMENT,
+        trust=0.123457,
+        derived_from=("01890000-0000-7000-8000-00000000000b", "源"),
+        review=Review.APPROVED,
     )
 
 
