@@ -13,6 +13,8 @@ from random import Random
 from pydantic import ValidationError
 
 from memsvc.data_directory import DataDirectory, owned
+from memsvc.domain.memory import Origin
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
@@ -33,6 +35,8 @@ from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
+from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.importing import Importing
@@ -40,6 +44,7 @@ from memsvc.engine.write.placing import Placing
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.requests import Requests, forget_old_requests
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext, BackendSettings
@@ -160,7 +165,24 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         ),
         performance=performance,
         embedding=embedding,
+        watching=writes.watching,
+        reviewing=writes.reviewing,
     )
+
+
+def _policy(settings: Settings) -> TrustPolicy:
+    provenance = settings.provenance
+    trust = {origin: float(getattr(provenance, f"trust_{origin.value.lower()}")) for origin in Origin}
+    return TrustPolicy(trust, provenance.quarantine_below)
+
+
+def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
+    bell = Bell()
+    committer.on_commit_of(bell.ring)
+    if settings.watch.poll_seconds:
+        stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
+    kept = timedelta(days=settings.indexing.outbox_days)
+    return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
 
 
 def _constants(settings: Settings) -> Constants:
@@ -218,6 +240,8 @@ class _Writing:
     revise: Revise
     importing: Importing
     accesses: AccessCounts
+    watching: Watching
+    reviewing: Reviewing
 
 
 def _writing(
@@ -238,7 +262,13 @@ def _writing(
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
-    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now, random=random)
+    drafting = Drafting(
+        model=embedding.model,
+        dimension=embedding.dimension,
+        now=utc_now,
+        random=random,
+        policy=_policy(settings),
+    )
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)
@@ -247,4 +277,6 @@ def _writing(
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         accesses=accesses,
+        watching=_watching(settings, store, committer, stack),
+        reviewing=Reviewing(recording, requests, utc_now),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import starmap
 from typing import Any
@@ -45,7 +45,7 @@ class SqlChangeFeed:
         asked = {"owner": reach.owner, "after": position, "limit": limit}
         with self._database.snapshot() as connection:
             kept_after, head = connection.execute(_select_bounds()).one()
-            found: list[Sequence[Any]] = []
+            found: list[list[Any]] = []
             # One by one: each is in the order of its index, so that no more is read than is asked for.
             for project in reach.project_ids:
                 text = connection.execute(_select_changes(), {"project_id": project, **asked}).scalar_one()

@@ -12,8 +12,10 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.importing import Importing
 from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 
 
@@ -32,6 +34,8 @@ class Application:
     diagnose: Diagnose
     performance: Performance
     embedding: Embedding
+    watching: Watching
+    reviewing: Reviewing
 
     @property
     def dimension(self) -> int:

@@ -9,7 +9,19 @@ import pytest
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Attributes
-from memsvc.domain.filters import MAX_DEPTH, NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
+from memsvc.domain.filters import (
+    MAX_DEPTH,
+    NUMBERS,
+    STORE_ONLY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    Not,
+    Or,
+    Range,
+    metadata_term,
+)
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.drafts import Draft, Patch
-from memsvc.domain.memory import Json, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
 
 _TAKEN_OVER = (
@@ -22,7 +22,7 @@ _TAKEN_OVER = (
 _CLEARED: Mapping[str, Any] = {
     "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
     "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
-    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
+    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {}, "origin": Origin.AGENT, "derived_from": (),
 }  # fmt: skip
 """What None in a patch stands for; kind, keywords and the times see to themselves."""
 

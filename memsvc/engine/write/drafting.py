@@ -15,13 +15,16 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash, keywords_of
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.write.provenance import with_provenance
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
 
+STANDARD_POLICY = TrustPolicy()
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
@@ -48,20 +51,27 @@ class Drafting:
         dimension: int,
         now: Callable[[], datetime],
         random: Callable[[int], bytes] = os.urandom,
+        policy: TrustPolicy = STANDARD_POLICY,
     ) -> None:
-        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*."""
+        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
+
+        *policy* says how far memories are trusted, and which of them are withheld for a review.
+        """
         self._model = model
         self._dimension = dimension
         self.now = now
         self._random = random
+        self.policy = policy
 
-    def prepare(self, scope: Scope, draft: Draft) -> Prepared:
+    def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
+
+        So are the memories that it is derived from: its trust is without them. *origin* is that of drafts without one.
 
         Raises:
             InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
         """
-        memory = self._memory(_own_scope(scope, draft), draft)
+        memory = with_provenance(self._memory(_own_scope(scope, draft), draft), draft, origin, self.policy)
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         chunks = chunks_of(draft.content)
@@ -71,14 +81,16 @@ class Drafting:
         vector = self.vector_bytes(draft.vector, chunks)
         return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name)
 
-    def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
+    def prepare_all(
+        self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
+    ) -> list[Prepared | Rejected]:
         """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""
         prepare = self.prepare
         items: list[Prepared | Rejected] = []
         for draft in drafts:
             COURTESY.give_way()
             try:
-                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft))
+                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft, origin))
             except InvalidRequestError as error:
                 items.append(Rejected(error.reason, error.message, error.violations))
         return items

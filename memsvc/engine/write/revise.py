@@ -15,17 +15,18 @@ from memsvc.domain.errors import (
     Violation,
 )
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.write.changing import changed, values_of_patch
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name
 from memsvc.engine.write.placing import Placed
+from memsvc.engine.write.provenance import Sources, restored, revalued
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
 from memsvc.ports.metadata import Record, Transaction
 
-_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, None})
+_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED})
 """What a restore makes ACTIVE again; the others are settled by resolving what they lost against."""
@@ -116,6 +117,8 @@ class Revise:
     def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
         """Make a deleted memory ACTIVE again; one that is not deleted stays as it is (outcome DUPLICATE).
 
+        One that waited for a review, or was rejected by it, is QUARANTINED again.
+
         An expiry that has passed is taken away; SHORT_TERM gets 14 days from now.
 
         Raises:
@@ -144,7 +147,8 @@ class Revise:
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing()
-        after = changed(before, values_of_patch(before, patch), self._now())
+        values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
+        after = changed(before, values, self._now())
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
         vector = (
@@ -155,8 +159,8 @@ class Revise:
         record = self._recording.next_record(before, after, vector)
         if record is None:
             return Placed(before, Outcome.DUPLICATE)
-        if after.key != before.key:
-            _require_free_key(transaction, after)
+        if after.key != before.key and after.status not in UNNAMED:
+            require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, record)
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
@@ -176,12 +180,13 @@ class Revise:
         now = self._now()
         after = replace(
             before,
-            status=Status.ACTIVE,
+            **restored(before),
             expire_time=_renewed_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
         )
-        _require_free_key(transaction, after)
+        if after.status not in UNNAMED:
+            require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
         # A holder older than the deletion stood beside this memory before, so it may again.
         if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
@@ -209,7 +214,7 @@ def _check(patch: Patch) -> None:
         Violation("update_mask", f"{name!r} cannot be changed.") for name in sorted(patch.values.keys() - PATCHABLE)
     ]
     if patch.values.get("status") not in _SETTABLE:
-        violations.append(Violation("memory.status", "Only ACTIVE and ARCHIVED can be set."))
+        violations.append(Violation("memory.status", "Only ACTIVE, ARCHIVED and QUARANTINED can be set."))
     if "content" in patch.values and not patch.values["content"]:
         violations.append(Violation("memory.content", "Cannot be cleared."))
     if violations:
@@ -221,7 +226,8 @@ def _request(method: str, target: _Target, asked: Sequence[object], options: Wri
     return Request(method, options.request_id, digest, Reach.from_scope(target.scope))
 
 
-def _require_free_key(transaction: Transaction, memory: Memory) -> None:
+def require_free_key(transaction: Transaction, memory: Memory) -> None:
+    """Raise MemoryExistsError when another memory holds the key of *memory*."""
     if memory.key:
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
