@@ -16,6 +16,7 @@ TAG = 64
 KEYWORDS = 32
 KEYWORD = 64
 RELATED_IDS = 64
+DERIVED_FROM = 64
 FILE_REFS = 64
 FILE_REF_ID = 256
 METADATA_BYTES = 16_384
@@ -39,5 +40,9 @@ FILTER_DEPTH = 8
 FILTER_VALUES = 256
 VIOLATIONS = 50
 """How many violations a reply names: more would not fit the 8 KiB of gRPC trailers."""
+HEARTBEAT_MIN_SECONDS = 1
+HEARTBEAT_MAX_SECONDS = 300
+HEARTBEAT_DEFAULT_SECONDS = 15
+"""How long a watch may be silent."""
 SHORT_TERM_DAYS = 14
 """The time to live of a SHORT_TERM memory that names none."""

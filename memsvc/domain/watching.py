@@ -34,7 +34,7 @@ class Watch:
     """Which changes to tell: those of memories that *scope* sees and *selection* picks."""
 
     scope: Scope
-    selection: Selection = Selection()
+    selection: Selection
 
 
 @dataclass(frozen=True, slots=True)

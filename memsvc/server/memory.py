@@ -20,14 +20,16 @@ from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.edge import Edge
 from memsvc.server.importing import ImportStream
 from memsvc.server.listing import batch_get_memories, batch_written, list_memories
+from memsvc.server.reviewing import ReviewMethods
 from memsvc.server.validate import reads, writes
+from memsvc.server.watching_methods import WatchingMethods
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class MemoryServicer(pb_grpc.MemoryServiceServicer):
+class MemoryServicer(WatchingMethods, ReviewMethods, pb_grpc.MemoryServiceServicer):
     """Writes memories and reads them by id, by key or as a list."""
 
     def __init__(self, edge: Edge) -> None:

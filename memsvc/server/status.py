@@ -106,6 +106,10 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
     errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NotQuarantinedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
+    errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -860,7 +860,10 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED or CONFLICTED memory changes nothing and is no error. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now."""
+    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED, CONFLICTED or QUARANTINED memory changes nothing
+    and is no error. A memory that waited for a review when it was deleted, or was rejected by one, becomes QUARANTINED
+    again. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str

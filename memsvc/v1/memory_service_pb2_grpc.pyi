@@ -6,6 +6,8 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
+from memsvc.v1 import review_pb2 as _review_pb2
+from memsvc.v1 import watch_pb2 as _watch_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -75,6 +77,14 @@ class MemoryServiceStub:
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    WatchMemories: _grpc.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _grpc.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _grpc.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]
+    """ReviewMemory approves or rejects a quarantined memory."""
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -123,6 +133,14 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    WatchMemories: _aio.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _aio.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _aio.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
+    """ReviewMemory approves or rejects a quarantined memory."""
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -222,5 +240,31 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
         """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+
+    @_abc_1.abstractmethod
+    def WatchMemories(
+        self,
+        request: _watch_pb2.WatchMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_watch_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_watch_pb2.WatchMemoriesResponse]]:
+        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """
+
+    @_abc_1.abstractmethod
+    def ListQuarantined(
+        self,
+        request: _review_pb2.ListQuarantinedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ListQuarantinedResponse, _abc.Awaitable[_review_pb2.ListQuarantinedResponse]]:
+        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+
+    @_abc_1.abstractmethod
+    def ReviewMemory(
+        self,
+        request: _review_pb2.ReviewMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ReviewMemoryResponse, _abc.Awaitable[_review_pb2.ReviewMemoryResponse]]:
+        """ReviewMemory approves or rejects a quarantined memory."""
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,7 +22,8 @@ _TAKEN_OVER = (
 _CLEARED: Mapping[str, Any] = {
     "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
     "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
-    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {}, "origin": Origin.AGENT, "derived_from": (),
+    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
+    "origin": Origin.AGENT, "derived_from": (),
 }  # fmt: skip
 """What None in a patch stands for; kind, keywords and the times see to themselves."""
 

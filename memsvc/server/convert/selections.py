@@ -12,7 +12,7 @@ from memsvc.domain.query import Selection
 from memsvc.domain.scope import Visibility
 from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
-from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, STATUS, TIER, TIME_FIELDS, VISIBILITY
 from memsvc.server.convert.times import BEGINNING, micros_not_before
 from memsvc.v1 import types_pb2 as types
 
@@ -79,6 +79,7 @@ def _values(chosen: types.Filter) -> Iterator[Filter | None]:
     yield _any_of(Field.AGENT_ID, chosen.agent_ids)
     yield _any_of(Field.SESSION_ID, chosen.session_ids)
     yield _any_of(Field.SPEAKER, chosen.speakers)
+    yield _any_of(Field.ORIGIN, (ORIGIN.from_proto[number].value for number in chosen.origins))
     yield _any_of(Field.ID, ids_from_proto(chosen.ids))
     for tag in dict.fromkeys(chosen.tags_all):
         yield AnyOf(Field.TAGS, (tag,))
@@ -103,6 +104,8 @@ def _times(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
 
 
 def _numbers(chosen: types.Filter) -> Iterator[Filter]:
+    if chosen.HasField("min_trust"):
+        yield Range(Field.TRUST, at_least=chosen.min_trust)
     if chosen.min_importance or chosen.max_importance:
         yield Range(Field.IMPORTANCE, at_least=chosen.min_importance or None, at_most=chosen.max_importance or None)
     if chosen.HasField("min_confidence") or chosen.HasField("max_confidence"):
