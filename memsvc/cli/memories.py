@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Kind, Layer, OnDuplicate
+from memsvc.cli.choices import Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import MemoryFields, values
+    from memsvc.client import NewMemory, values
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100
@@ -34,12 +34,14 @@ def add(  # noqa: PLR0913 - an option each
     importance: Annotated[int, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = 3,
     speaker: Annotated[str, typer.Option(help="Who said it.")] = "",
     source: Annotated[str, typer.Option(help="Where it comes from.")] = "",
+    origin: Annotated[Origin, typer.Option(help="What class of source that is.")] = Origin.USER,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Withhold it for a review.")] = False,
     when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
 ) -> None:
     """Store a memory."""
-    fields: MemoryFields = {
+    fields: NewMemory = {
         "title": title,
         "key": key,
         "layer": cast("values.Layer", layer.name),
@@ -47,9 +49,12 @@ def add(  # noqa: PLR0913 - an option each
         "importance": importance,
         "speaker": speaker,
         "source": source,
+        "origin": cast("values.Origin", origin.name),
     }
     if kind is not None:
         fields["kind"] = cast("values.Kind", kind.name)
+    if quarantine:
+        fields["status"] = "QUARANTINED"
     if when is not None:
         fields["event_time"] = when.astimezone(UTC)
     text = sys.stdin.read() if content == "-" else content
@@ -101,6 +106,8 @@ def _show(memory: types.Memory) -> None:
         "stored": f"{local_time(memory.create_time):%Y-%m-%d %H:%M}",
         "expires": f"{local_time(memory.expire_time):%Y-%m-%d %H:%M}" if memory.HasField("expire_time") else "",
         "source": memory.source,
+        "origin": types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
+        "trust": f"{memory.trust:g}",
         "revision": str(memory.revision),
     }
     for name, value in facts.items():

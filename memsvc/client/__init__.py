@@ -7,7 +7,7 @@ from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+from memsvc.client.values import Changes, Draft, Filters, MemoryFields, NewMemory, Search, SearchOptions
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -18,6 +18,7 @@ __all__ = [
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "NewMemory",
     "Project",
     "Search",
     "SearchOptions",

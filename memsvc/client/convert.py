@@ -40,13 +40,14 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "kind": (types.MemoryKind, "MEMORY_KIND_"),
     "tier": (types.MemoryTier, "MEMORY_TIER_"),
     "status": (types.MemoryStatus, "MEMORY_STATUS_"),
+    "origin": (types.MemoryOrigin, "MEMORY_ORIGIN_"),
     "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
     "last_days_field": (types.TimeField, "TIME_FIELD_"),
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
 }
-_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
+_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})
 
 

@@ -197,4 +197,7 @@ class Memsvc:
     diagnose = _sync(AsyncMemsvc.diagnose)
     performance = _sync(AsyncMemsvc.performance)
     reindex = _stream(AsyncMemsvc.reindex)
+    watch = _stream(AsyncMemsvc.watch)
+    quarantined = _stream(AsyncMemsvc.quarantined)
+    review = _sync(AsyncMemsvc.review)
     list = _stream(AsyncMemsvc.list)

@@ -25,7 +25,10 @@ Kind = Literal[
     "MESSAGE",
 ]
 Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
-Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED", "QUARANTINED"]
+Origin = Literal["USER", "AGENT", "TOOL", "DOCUMENT", "IMPORT"]
+Verdict = Literal["APPROVE", "REJECT"]
+WatchStart = Literal["NOW", "OLDEST"]
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
@@ -65,12 +68,21 @@ class MemoryFields(TypedDict, total=False):
     work_in_progress: bool
     source: str
     metadata: Mapping[str, Any]
+    origin: Origin
+    trust: float
+    derived_from: Sequence[str]
     project_id: str
     agent_id: str
     session_id: str
 
 
-class Draft(MemoryFields, total=False):
+class NewMemory(MemoryFields, total=False):
+    """A memory to be stored. The only status it can ask for withholds it for a review."""
+
+    status: Literal["QUARANTINED"]
+
+
+class Draft(NewMemory, total=False):
     """A memory to be stored together with others."""
 
     content: Required[str]
@@ -111,6 +123,8 @@ class Filters(TypedDict, total=False):
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]
+    origins: Sequence[Origin]
+    min_trust: float
     include_expired: bool
     where: types.FilterExpression
 

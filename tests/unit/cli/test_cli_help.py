@@ -20,14 +20,16 @@ COMMANDS = (
     "delete",
     "search",
     "import",
+    "watch",
+    "quarantine",
     "stats",
     "perf",
     "diagnose",
     "reindex",
     "backends",
 )
-LOCAL = {"serve", "check", "demo", "backends"}
-"""The commands that talk to no running service."""
+LOCAL = {"serve", "check", "demo", "backends", "quarantine"}
+"""The commands that talk to no running service, and those that are groups."""
 
 
 def test_help_names_every_command() -> None:
