@@ -12,13 +12,16 @@ import pytest
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
 from tests.e2e.methods import METHODS
 from tests.e2e.running import Stubs
+from tests.e2e.watchers import SECOND
 
-EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 WORD = "quagga"
 
 
@@ -58,6 +61,10 @@ class Owner:
         self.memories["gone"] = self.stubs.memory.DeleteMemory(
             pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
         ).memory
+        waiting = types.Memory(
+            content=f"The {WORD} secretwaiting.", key="key-waiting", status=types.MEMORY_STATUS_QUARANTINED
+        )
+        self.memories["waiting"] = write(self.stubs, self.home, waiting).memory
         self.tokens = {
             "list": self.stubs.memory.ListMemories(
                 pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
@@ -66,6 +73,7 @@ class Owner:
                 search_pb.SearchRequest(scope=self.home, query=WORD, limit=1), timeout=TIMEOUT
             ).next_page_token,
             "consistency": gone.consistency_token,
+            "watch": self._cursor(),
         }
         assert all(self.tokens.values())
         header = pb.ImportHeader(scope=self.home, request_id="import")
@@ -74,6 +82,14 @@ class Owner:
             iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
         )
         assert last.created == 1
+
+    def _cursor(self) -> str:
+        """Return a cursor from before all changes."""
+        request = watch_pb.WatchMemoriesRequest(scope=self.home, filter=EVERY, start=watch_pb.WATCH_START_OLDEST)
+        call = self.stubs.memory.WatchMemories(request, timeout=TIMEOUT)
+        cursor: str = next(call).cursor
+        call.cancel()
+        return cursor
 
     def state(self) -> list[types.Memory]:
         """Return what the owner moved in with, without the traces of reading."""
@@ -105,7 +121,7 @@ class Stranger:
 
 def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     """Return where strangers stand, and what is hidden from there."""
-    everything = ("world", "project", "private", "gone")
+    everything = ("world", "project", "private", "gone", "waiting")
     others = {
         "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}\u200b",
         "upper case": user.upper(), "pattern": f"{user[:-1]}%", "one letter": f"{user[:-1]}_", "star": "*",
@@ -116,7 +132,7 @@ def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     }
     for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
         scope = types.Scope(user_id=user, project_id=project, session_id="s")
-        found[f"project {name}"] = (scope, ("project", "private", "gone"))
+        found[f"project {name}"] = (scope, ("project", "private", "gone", "waiting"))
     for name, session in {"longer": "s2", "upper case": "S", "none": ""}.items():
         found[f"session {name}"] = (types.Scope(user_id=user, project_id="p", session_id=session), ("private",))
     return found
@@ -159,6 +175,10 @@ def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         theirs = stranger.owner.memories[name]
         copy = types.Memory(content=theirs.content.replace("secret", "copied"), title="mine")
         yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy, request_id=str(uuid.uuid4()))], OK
+        yield (
+            [pb.CreateMemoryRequest(scope=stranger.scope, memory=types.Memory(content="x", derived_from=[theirs.id]))],
+            (INVALID),
+        )
         if theirs.scope.user_id != stranger.scope.user_id:
             copy.scope.user_id = theirs.scope.user_id
             yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy)], INVALID
@@ -246,6 +266,37 @@ def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """Not what is deleted, nor anything else."""
     for memory_id in stranger.ids:
         yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def WatchMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """From the very first change on, by no filter, and not by the owner's cursor."""
+    for chosen in (EVERY, types.Filter(ids=stranger.ids)):
+        yield (
+            [
+                watch_pb.WatchMemoriesRequest(
+                    scope=stranger.scope, filter=chosen, start=watch_pb.WATCH_START_OLDEST, heartbeat_interval=SECOND
+                )
+            ],
+            OK,
+        )
+    cursor = stranger.owner.tokens["watch"]
+    yield [watch_pb.WatchMemoriesRequest(scope=stranger.scope, filter=EVERY, cursor=cursor)], INVALID
+
+
+@case
+def ListQuarantined(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """By no filter."""
+    for chosen in (types.Filter(), types.Filter(ids=stranger.ids)):
+        yield [review_pb.ListQuarantinedRequest(scope=stranger.scope, filter=chosen)], OK
+
+
+@case
+def ReviewMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither approve nor reject, whether it waits or not."""
+    for memory_id in stranger.ids:
+        for verdict in (review_pb.REVIEW_VERDICT_APPROVE, review_pb.REVIEW_VERDICT_REJECT):
+            yield [review_pb.ReviewMemoryRequest(scope=stranger.scope, id=memory_id, verdict=verdict)], NOT_FOUND
 
 
 def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
@@ -341,7 +392,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     create(stubs, fresh.home, "The last one.")
 
     for name, (scope, hidden) in places(user).items():
-        more = 0 if "world" in hidden else 1 if "project" in hidden else 5
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 6
         assert tuple(count + more for count in before[name]) == counted(scope), name
 
 

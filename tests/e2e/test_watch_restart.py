@@ -49,9 +49,7 @@ class Writers:
                     one = write(stubs, SCOPE, f"{seed} {chance.random()}", wait_for=types.WAIT_FOR_STORED).memory
                     self._note(one)
                     if chance.random() < 0.3:
-                        request = memory_pb.DeleteMemoryRequest(
-                            scope=SCOPE, id=one.id, wait_for=types.WAIT_FOR_STORED
-                        )
+                        request = memory_pb.DeleteMemoryRequest(scope=SCOPE, id=one.id, wait_for=types.WAIT_FOR_STORED)
                         self._note(stubs.memory.DeleteMemory(request, timeout=TIMEOUT).memory)
             except grpc.RpcError as error:
                 assert error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}, error

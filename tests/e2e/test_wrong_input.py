@@ -16,6 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, create, list_all, refused
@@ -55,6 +56,9 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "WatchMemories": {"scope": scope},
+        "ListQuarantined": {"scope": scope},
+        "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "GetStats": {"scope": scope},
@@ -71,7 +75,7 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
 )  # fmt: skip
 
 
@@ -122,6 +126,12 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(confidence=1.01), ("memory.confidence",)),
     (Memory(confidence=NAN), ("memory.confidence",)),
     (Memory(confidence=-INFINITY), ("memory.confidence",)),
+    (Memory(origin=6), ("memory.origin",)),  # type: ignore[arg-type] # no value of the enum
+    (Memory(trust=1.01), ("memory.trust",)),
+    (Memory(trust=-0.01), ("memory.trust",)),
+    (Memory(trust=NAN), ("memory.trust",)),
+    (Memory(derived_from=["x"]), ("memory.derived_from[0]",)),
+    (Memory(derived_from=[ID] * 65), ("memory.derived_from",)),
     (Memory(event_time=LATE), ("memory.event_time",)),
     (Memory(event_time=Timestamp(seconds=-62_135_596_801)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
@@ -144,6 +154,7 @@ NEW_MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(content="x" * 1_000_001), ("memory.content",)),
     (Memory(content="a\x00b"), ("memory.content",)),
     (Memory(content="x", layer=types.MEMORY_LAYER_SESSION), ("memory.layer",)),
+    (Memory(content="x", derived_from=[ID, ID.replace("9", "8")]), ("memory.derived_from[0]", "memory.derived_from[1]")),
     (Memory(content="x", scope=Scope(user_id="another")), ("memory.scope.user_id",)),
     (Memory(content="x", scope=Scope(project_id="x" * 129, session_id="\x00")), (
         "memory.scope.project_id", "memory.scope.session_id",
@@ -191,7 +202,10 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(layers=[1, 77]), ("filter.layers[1]",)),  # type: ignore[list-item] # no value of the enum
     (Filter(kinds=[-5]), ("filter.kinds[0]",)),  # type: ignore[list-item] # as above
     (Filter(tiers=[5]), ("filter.tiers[0]",)),  # type: ignore[list-item] # as above
-    (Filter(statuses=[0, 7]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
+    (Filter(origins=[0, 9]), ("filter.origins[0]", "filter.origins[1]")),  # type: ignore[list-item] # as above
+    (Filter(min_trust=1.5), ("filter.min_trust",)),
+    (Filter(min_trust=NAN), ("filter.min_trust",)),
+    (Filter(statuses=[0, 8]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
     (Filter(categories=["x"] * 257), ("filter.categories",)),
     (Filter(tags_any=["a\x00"]), ("filter.tags_any[0]",)),
     (Filter(ids=["1"]), ("filter.ids[0]",)),
@@ -224,6 +238,8 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (where(condition(3, EQUALS, Value(number_value=1))), ("filter.where.condition.values[0]",)),
     (where(condition(10, EQUALS, text("1"))), ("filter.where.condition.values[0]",)),
     (where(condition(11, LESS, Value(number_value=INFINITY))), ("filter.where.condition.values[0]",)),
+    (where(condition(40, EQUALS, text("ROBOT"))), ("filter.where.condition.values[0]",)),
+    (where(condition(41, LESS, text("0.5"))), ("filter.where.condition.values[0]",)),
     (where(condition(12, LESS, text("yesterday"))), ("filter.where.condition.values[0]",)),
     (where(condition(15, LESS, text("2026-02-30T00:00:00Z"))), ("filter.where.condition.values[0]",)),
     (where(condition(16, EQUALS, text("x"))), ("filter.where.condition.metadata_path",)),
@@ -306,19 +322,48 @@ def table() -> Iterator[Wrong]:
         changed = Memory(id=ID)
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
-    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory"):
+    for method in (
+        "CreateMemory",
+        "BatchCreateMemories",
+        "UpdateMemory",
+        "DeleteMemory",
+        "RestoreMemory",
+        "ReviewMemory",
+    ):
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
-    for method in ("DeleteMemory", "RestoreMemory"):
+    for method in ("DeleteMemory", "RestoreMemory", "ReviewMemory"):
         yield Wrong(method, {"id": "x", "expected_revision": -9}, ("expected_revision", "id"))
         yield Wrong(method, {"id": ""}, ("id",))
     for chosen, paths in FILTERS:
-        for method in ("ListMemories", "Search"):
+        for method in ("ListMemories", "Search", "WatchMemories"):
             yield Wrong(method, {"filter": chosen}, paths)
     for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
+    yield from _watches()
     yield from _others()
+
+
+def _watches() -> Iterator[Wrong]:
+    for chosen, path in (
+        (Filter(last_days=3), "filter.last_days"),
+        (Filter(access_time=span(1, 2)), "filter.access_time"),
+        (where(condition(14, LESS, text("2026-02-06T08:00:00Z"))), "filter.where"),
+    ):
+        yield Wrong("WatchMemories", {"filter": chosen}, (path,))
+    for seconds, nanos in ((0, 999_999_999), (300, 1), (-5, 0), (2**40, 0), (2, -1), (2, 2**31 - 1)):
+        yield Wrong(
+            "WatchMemories", {"heartbeat_interval": Duration(seconds=seconds, nanos=nanos)}, ("heartbeat_interval",)
+        )
+    yield Wrong("WatchMemories", {"start": 3}, ("start",))
+    yield Wrong("WatchMemories", {"cursor": "x"}, ("cursor",))
+    yield Wrong("ListQuarantined", {"filter": Filter(statuses=[1])}, ("filter.statuses",))
+    yield Wrong("ListQuarantined", {"filter": where(condition(5, EQUALS, text("ACTIVE")))}, ("filter.where",))
+    yield Wrong("ListQuarantined", {"page_size": 1_001}, ("page_size",))
+    yield Wrong("ListQuarantined", {"page_token": "x"}, ("page_token",))
+    yield Wrong("ReviewMemory", {"verdict": 0}, ("verdict",))
+    yield Wrong("ReviewMemory", {"verdict": 9}, ("verdict",))
 
 
 def _others() -> Iterator[Wrong]:

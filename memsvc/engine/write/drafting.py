@@ -19,7 +19,7 @@ from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, T
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.engine.courtesy import COURTESY
-from memsvc.engine.write.provenance import with_provenance
+from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
@@ -62,6 +62,7 @@ class Drafting:
         self.now = now
         self._random = random
         self.policy = policy
+        self._judge = Judge(policy)
 
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
@@ -71,7 +72,7 @@ class Drafting:
         Raises:
             InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
         """
-        memory = with_provenance(self._memory(_own_scope(scope, draft), draft), draft, origin, self.policy)
+        memory = self._memory(_own_scope(scope, draft), draft, self._judge.of(draft, origin))
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         chunks = chunks_of(draft.content)
@@ -114,7 +115,7 @@ class Drafting:
         """Name the space that given vectors are in."""
         return self._model
 
-    def _memory(self, scope: Scope, draft: Draft) -> Memory:
+    def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
         now = self.now()
         layer = draft.layer or Layer.LONG_TERM
         speaker = draft.speaker or ""
@@ -146,6 +147,11 @@ class Drafting:
             work_in_progress=bool(draft.work_in_progress),
             source=draft.source or "",
             metadata=draft.metadata or {},
+            status=provenance.status,
+            origin=provenance.origin,
+            trust=provenance.trust,
+            derived_from=draft.derived_from or (),
+            review=provenance.review,
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from memsvc.domain.drafts import Draft
 from memsvc.domain.errors import InvalidRequestError, Violation
@@ -55,14 +56,32 @@ class Sources:
         return memory if memory is not None and visible(memory, scope) else None
 
 
-def with_provenance(memory: Memory, draft: Draft, origin: Origin, policy: TrustPolicy) -> Memory:
-    """Return a new memory with the provenance that *draft* gives it, before its sources are known."""
-    origin = draft.origin or origin
-    trust = policy.trust(origin, draft.trust)
-    known = replace(memory, origin=origin, trust=trust, derived_from=draft.derived_from or ())
-    if draft.status is Status.QUARANTINED or policy.distrusts(trust):
-        return replace(known, **QUARANTINED)
-    return known
+class Provenance(NamedTuple):
+    """What the origin of a new memory makes of it, before its sources are known."""
+
+    origin: Origin
+    trust: float
+    status: Status
+    review: Review
+
+
+class Judge:
+    """Says how far new memories are trusted. What it said is kept: most memories of an import are alike in this."""
+
+    def __init__(self, policy: TrustPolicy) -> None:
+        """Judge by *policy*."""
+        self.policy = policy
+        self._kept = lru_cache(maxsize=256)(self._judged)
+
+    def of(self, draft: Draft, origin: Origin) -> Provenance:
+        """Return the provenance of *draft*, which is of *origin* unless it says otherwise."""
+        return self._kept(draft.origin or origin, draft.trust, draft.status)
+
+    def _judged(self, origin: Origin, given: float | None, status: Status | None) -> Provenance:
+        trust = self.policy.trust(origin, given)
+        if status is Status.QUARANTINED or self.policy.distrusts(trust):
+            return Provenance(origin, trust, Status.QUARANTINED, Review.PENDING)
+        return Provenance(origin, trust, Status.ACTIVE, Review.NONE)
 
 
 def sourced(memory: Memory, sources: Sequence[Memory], policy: TrustPolicy) -> Memory:

@@ -33,6 +33,10 @@ EXAMPLES = [
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DataDirectoryLockedError("1"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.NotQuarantinedError("m", "ACTIVE"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.CursorExpiredError("7 days"), grpc.StatusCode.OUT_OF_RANGE, None),
+    (errors.WatchTooSlowError(9), grpc.StatusCode.RESOURCE_EXHAUSTED, details.QuotaFailure),
+    (errors.ServerStoppingError(), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 
