@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from memsvc.domain.errors import LimitExceededError, ServerStoppingError
 from memsvc.domain.watching import Start, Tidings, Told, Watch
@@ -65,12 +67,52 @@ class _Signal:
         return True
 
 
+_Part: TypeAlias = "tuple[Tidings, list[pb.WatchMemoriesResponse]]"
+
+
+class _Reads:
+    """Reads for watches: those that are at the same place and have not been begun are one.
+
+    So a hundred who watch the same memories cost two reads a commit, not a hundred. Who joins a read that has not begun
+    is told everything that was committed before, and so all that it was woken for.
+    """
+
+    def __init__(self, executor: NamedExecutor) -> None:
+        self._executor = executor
+        self._waiting: dict[object, asyncio.Task[_Part]] = {}
+
+    async def next(self, watcher: Watcher, digest: bytes) -> _Part:
+        """Return the next part of a watch, and move the watcher on."""
+        key = (digest, watcher.place)
+        task = self._waiting.get(key)
+        if task is None:
+            # In a context of its own: the deadline of the call that came first is not the others'.
+            work = self._executor.proceed(self._read, key, watcher, digest)
+            task = self._waiting[key] = asyncio.create_task(work, context=Context())
+            task.add_done_callback(_asked)
+        part = await asyncio.shield(task)
+        watcher.position = part[0].position
+        return part
+
+    def _read(self, key: object, watcher: Watcher, digest: bytes) -> _Part:
+        self._waiting.pop(key, None)
+        tidings = watcher.read()
+        return tidings, [_told_to_proto(told, digest) for told in tidings.told]
+
+
+def _asked(task: asyncio.Task[_Part]) -> None:
+    """Ask for a failure, so that asyncio does not complain when everybody who waited has left."""
+    if not task.cancelled():
+        task.exception()
+
+
 class Watches:
     """All watches that are open."""
 
     def __init__(self, watching: Watching, executor: NamedExecutor, *, max_streams: int) -> None:
         self.watching = watching
         self._executor = executor
+        self._reads = _Reads(executor)
         self._max_streams = max_streams
         self._signals: set[_Signal] = set()
         self._is_stopping = False
@@ -113,7 +155,7 @@ class Watches:
         while True:
             self._refuse_when_stopping()
             signal.rest()
-            tidings, responses = await self._executor.proceed(_read, watcher, call.digest)
+            tidings, responses = await self._reads.next(watcher, call.digest)
             for response in responses:
                 yield response
                 self._refuse_when_stopping()
@@ -127,11 +169,6 @@ class Watches:
     def _refuse_when_stopping(self) -> None:
         if self._is_stopping:
             raise ServerStoppingError
-
-
-def _read(watcher: Watcher, digest: bytes) -> tuple[Tidings, list[pb.WatchMemoriesResponse]]:
-    tidings = watcher.read()
-    return tidings, [_told_to_proto(told, digest) for told in tidings.told]
 
 
 def _heartbeat(position: int, digest: bytes) -> pb.WatchMemoriesResponse:

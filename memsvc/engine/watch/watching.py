@@ -64,7 +64,7 @@ class Limits:
 
     def __init__(self, allowed: int, max_lag: int, kept: str) -> None:
         """Allow *max_lag* beyond what a watcher had still to read when it began, *allowed* in all."""
-        self._allowed = allowed
+        self.allowed = allowed
         self._max_lag = max_lag
         self._kept = kept
 
@@ -78,8 +78,8 @@ class Limits:
         if position < page.kept_after:
             raise CursorExpiredError(self._kept)
         # The distance is also made of changes of others, so only a great one is worth counting.
-        is_far = not page.is_all and page.head - position > self._allowed
-        if is_far and changes.count(position, reach=reach) > self._allowed:
+        is_far = not page.is_all and page.head - position > self.allowed
+        if is_far and changes.count(position, reach=reach) > self.allowed:
             raise WatchTooSlowError(self._max_lag)
 
 
@@ -94,8 +94,13 @@ class Watcher:
         self._limits = limits
         self.position = position
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return what the next part depends on: watchers of the same watch at the same place are told the same."""
+        return self.position, self._limits.allowed
+
     def read(self) -> Tidings:
-        """Return the next changes to tell, none when there are none, and go on after them.
+        """Return the next changes to tell, none when there are none; it goes on after them once `position` is moved.
 
         Raises:
             CursorExpiredError: Changes that come next are gone: the watcher was away, or too slow, for too long.
@@ -110,9 +115,7 @@ class Watcher:
             told += new
             size += sum(len(one.memory.content) for one in new if one.memory is not None)
             if size >= PART_CHARACTERS and group[-1] is not page.changes[-1]:
-                self.position = group[-1].change.position
-                return Tidings(tuple(told), self.position, is_all=False)
-        self.position = page.position
+                return Tidings(tuple(told), group[-1].change.position, is_all=False)
         return Tidings(tuple(told), page.position, is_all=page.is_all)
 
     def _told(self, group: Sequence[LoggedChange]) -> list[Told]:
