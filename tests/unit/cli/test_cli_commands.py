@@ -93,6 +93,40 @@ def test_added_memory_is_found_listed_shown_and_deleted(run: Any) -> None:
     assert run("list").splitlines() == ["id\tdate\tcontent"]
 
 
+def test_withheld_memory_is_listed_and_decided(run: Any) -> None:
+    """What waits is in a list of its own until it is approved or rejected."""
+    good, bad = (run("add", text, "--origin", "tool", "--quarantine").split()[0] for text in ("好的", "bad"))
+    listed = [line.split("\t") for line in run("quarantine", "list").splitlines()]
+    assert run("list").splitlines() == ["id\tdate\tcontent"]
+
+    assert run("quarantine", "review", good, "approve") == f"{good} approved\n"
+    assert json.loads(run("quarantine", "review", bad, "reject", "--json"))["memory"]["review"] == (
+        "MEMORY_REVIEW_REJECTED"
+    )
+    assert [(row[0], *row[2:]) for row in listed] == [
+        ("id", "origin", "trust", "content"), (bad, "tool", "0.50", "bad"), (good, "tool", "0.50", "好的"),
+    ]  # fmt: skip
+    assert run("quarantine", "list", "--json") == ""
+    assert run("list").splitlines()[1].split("\t")[0] == good
+
+
+def test_changes_are_shown_as_they_happened(run: Any) -> None:
+    """Each on a line, and with --json with the cursor from which to go on."""
+    one = run("add", "one").split()[0]
+    two = run("add", "二").split()[0]
+    run("delete", one)
+
+    shown = [line.split(maxsplit=4) for line in run("watch", "--oldest", "--limit", "3").splitlines()]
+    told = [json.loads(line) for line in run("watch", "--oldest", "--limit", "3", "--json").splitlines()]
+    rest = run("watch", "--cursor", told[1]["cursor"], "--limit", "1")
+
+    assert [row[1:] for row in shown] == [
+        ["created", "(entered)", one, "one"], ["created", "(entered)", two, "二"], ["deleted", "(left)", one],
+    ]  # fmt: skip
+    assert [each["change"]["memoryId"] for each in told] == [one, two, one]
+    assert rest.split()[1:] == ["deleted", "(left)", one]
+
+
 def test_content_is_read_from_stdin(run: Any) -> None:
     """A dash stands for what is piped in."""
     run("add", "-", given="piped in")
