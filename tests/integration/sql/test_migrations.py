@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -112,7 +113,7 @@ def test_what_an_earlier_version_stored_is_kept(context: BackendContext) -> None
         page = store.changes.after(0, reach=ADA, limit=9)
         states = store.changes.states([(memory.row, 1), (memory.row, 2)])
 
-    known = {"origin": Origin.AGENT, "trust": 0.8}
+    known: dict[str, Any] = {"origin": Origin.AGENT, "trust": 0.8}
     assert [(one.change.revision, one.private_session) for one in page.changes] == [(1, "s"), (2, "s")]
     assert states == {
         (memory.row, 1): replace(memory, **known),
