@@ -158,11 +158,12 @@ def record_row(record: Record) -> tuple[Any, ...]:
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
-        str(memory.origin),
-        memory.trust,
-        _list_text(memory.derived_from),
-        str(memory.review),
+        *_provenance(memory),
     )
+
+
+def _provenance(memory: Memory) -> tuple[str, float, str, str]:
+    return str(memory.origin), memory.trust, _list_text(memory.derived_from), str(memory.review)
 
 
 def record_values(record: Record) -> Values:
