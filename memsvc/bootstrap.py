@@ -16,6 +16,11 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.history.search import LookingBack
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -146,8 +151,13 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
         recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
+            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
+            utc_now,
+            _looking_back(settings, backends, embedding).readers,
         ),
+        retrospect=Retrospect(reads),
+        checkpoints=writes.checkpoints,
+        checkpoint_rollback=writes.checkpoint_rollback,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -161,6 +171,11 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         performance=performance,
         embedding=embedding,
     )
+
+
+def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
 def _constants(settings: Settings) -> Constants:
@@ -218,6 +233,8 @@ class _Writing:
     revise: Revise
     importing: Importing
     accesses: AccessCounts
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
 
 
 def _writing(
@@ -247,4 +264,6 @@ def _writing(
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         accesses=accesses,
+        checkpoints=Checkpoints(store, committer, utc_now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )

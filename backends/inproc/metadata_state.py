@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from backends.inproc.filters import matches
-from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import attributes_of
-from memsvc.domain.filters import Field, Filter
-from memsvc.domain.indexing import Change, Chunk, Document
+from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
@@ -30,6 +27,9 @@ class State:
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str, str], Checkpoint] = field(default_factory=dict)
+    tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
+    actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -45,6 +45,9 @@ class State:
             pending=set(self.pending),
             requests=dict(self.requests),
             embeddings=dict(self.embeddings),
+            checkpoints=dict(self.checkpoints),
+            tombstones=list(self.tombstones),
+            actions=dict(self.actions),
         )
 
     def memory(self, row: int) -> Memory | None:
@@ -84,13 +87,6 @@ def is_live(memory: Memory) -> bool:
 def is_within(reach: Reach, memory: Memory) -> bool:
     """Return whether a memory lies in *reach*."""
     return memory.scope.owner == reach.owner and memory.scope.project_id in reach.project_ids
-
-
-def is_match(where: Filter | None, memory: Memory) -> bool:
-    """Return whether a memory matches, in the fields too that only a store knows."""
-    accessed = () if memory.access_time is None else (to_micros(memory.access_time),)
-    beyond = {Field.ID: (memory.id,), Field.KEY: (memory.key,), Field.ACCESS_TIME: accessed}
-    return matches(where, attributes_of(memory), beyond)
 
 
 def _sole_chunk(memory: Memory) -> Chunk:

@@ -25,7 +25,7 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id",
+    "superseded_by_id", "valid_from", "valid_to",
 )  # fmt: skip
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
@@ -50,7 +50,7 @@ def memory_from_row(row: Row) -> Memory:
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id,
+        superseded_by_id, valid_from, valid_to,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     # In the order of the fields: arguments by position take half the time of arguments by name.
@@ -82,6 +82,8 @@ def memory_from_row(row: Row) -> Memory:
         _moment(access_time),
         _moment(event_time),
         _moment(expire_time),
+        _moment(valid_from),
+        _moment(valid_to),
         bool(work_in_progress),
         source,
         {} if metadata == _EMPTY_OBJECT else json_value(metadata),
@@ -138,6 +140,8 @@ def record_row(record: Record) -> tuple[Any, ...]:
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
+        _micros(memory.valid_from),
+        _micros(memory.valid_to),
     )
 
 
@@ -167,7 +171,8 @@ def snapshot_text(memory: Memory) -> str:
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
     values: Mapping[str, Any] = json_value(text)
-    return memory_from_row([values[name] for name in _NAMES])
+    # Snapshots from before a column was there have no value for it.
+    return memory_from_row([values.get(name) for name in _NAMES])
 
 
 def stored_terms(memory: Memory) -> list[str]:

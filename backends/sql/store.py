@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
@@ -18,6 +19,7 @@ from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 
 DEFAULT_NAME = "memsvc.db"
@@ -33,6 +35,7 @@ class SqlMetadataStore:
         self._memories = SqlMemoryReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
+        self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
 
     @property
@@ -49,6 +52,11 @@ class SqlMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -26,6 +29,9 @@ class Application:
     importing: Importing
     recollect: Recollect
     recall: Recall
+    retrospect: Retrospect
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics
