@@ -33,7 +33,8 @@ class InprocHistoryReads:
         state = self._state()
         known: dict[int, Memory] = {}
         for row in dict.fromkeys(rows):
-            known |= {row: memory for memory in _line(state, row, reach) if memory.update_time <= moment}
+            line = [memory for memory in _line(state, row, reach) if memory.update_time <= moment]
+            known |= {row: line[-1]} if line else {}
         return known
 
 

@@ -2,7 +2,7 @@
 
 The indexes hold memories as they are. So they are asked with a filter that leaves out what changed since, and the
 memories that did change are read from their revisions as they were, filtered, and scored here by the same measures:
-words by BM25, meaning by the vectors that are still stored from when those texts were indexed, keywords by the formula of
+words by BM25, meaning by the vectors still stored from when those texts were indexed, keywords by the formula of
 their table. What comes out goes through the same fusion and ranking as any search.
 """
 
