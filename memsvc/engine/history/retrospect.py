@@ -31,7 +31,7 @@ class Retrospect:
 
     def __init__(self, reads: MemoryReads) -> None:
         """Read from the store by *reads*."""
-        self._reads = reads
+        self.reads = reads
 
     def get(self, scope: Scope, memory_id: str, as_of: AsOf) -> Memory:
         """Return a memory of the scope's project or a global one as it was.
@@ -41,10 +41,10 @@ class Retrospect:
                 was removed for good since.
         """
         reach = Reach.from_scope(scope)
-        memory = self._reads.get([memory_id], reach=reach).get(memory_id)
+        memory = self.reads.get([memory_id], reach=reach).get(memory_id)
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
-        then = memory if as_of.known_time is None else Past(self._reads, scope, reach, as_of.known_time).state(memory)
+        then = memory if as_of.known_time is None else Past(self.reads, scope, reach, as_of.known_time).state(memory)
         return _held(then, memory_id, as_of)
 
     def get_by_key(self, scope: Scope, key: str, as_of: AsOf) -> Memory:
@@ -54,10 +54,10 @@ class Retrospect:
             MemoryNotFoundError: As for `get`.
         """
         reach = Reach.from_scope(scope, Visibility.PROJECT)
-        memory = self._reads.get_by_key(key, reach=reach)
+        memory = self.reads.get_by_key(key, reach=reach)
         moment = as_of.known_time
         if moment is not None and (memory is None or memory.update_time > moment):
-            past = Past(self._reads, scope, reach, moment)
+            past = Past(self.reads, scope, reach, moment)
             states = (state for part in past.states(past.changed_rows()) for state in part)
             memory = next((one for one in states if one.key == key and one.status is not Status.DELETED), None)
         return _held(memory if memory is None or visible(memory, scope) else None, key, as_of)
@@ -76,10 +76,10 @@ class Retrospect:
 
         The cost grows with the number of memories that changed since.
         """
-        past = Past(self._reads, scope, Reach.from_scope(scope, selection.visibility), moment)
+        past = Past(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment)
         where = conjunction(selection.where, session_privacy(scope))
         # First those that did not change: one that changes in between is then met twice, not left out.
-        same = self._reads.page(
+        same = self.reads.page(
             reach=past.reach, where=conjunction(where, past.unchanged), order=order, after=after, limit=limit + 1
         )
         changed = past.changed_rows()
@@ -98,7 +98,7 @@ class Retrospect:
             RevisionNotFoundError: It has no such revision that the scope may see.
         """
         reach = self._require(scope, memory_id)
-        found = self._reads.revision(memory_id, number, reach=reach)
+        found = self.reads.revision(memory_id, number, reach=reach)
         if found is None or not visible(found, scope):
             raise RevisionNotFoundError(memory_id, number)
         return found
@@ -117,9 +117,7 @@ class Retrospect:
         page: list[Revision] = []
         chars = 0
         while len(page) < limit and chars < PAGE_CHARS:
-            part = self._reads.revisions(
-                memory_id, reach=reach, before=before, limit=min(_AT_A_TIME, limit - len(page))
-            )
+            part = self.reads.revisions(memory_id, reach=reach, before=before, limit=min(_AT_A_TIME, limit - len(page)))
             if not part:
                 return page, None
             page += [one for one in part if visible(one.memory, scope)]
@@ -129,7 +127,7 @@ class Retrospect:
 
     def _require(self, scope: Scope, memory_id: str) -> Reach:
         reach = Reach.from_scope(scope)
-        memory = self._reads.get([memory_id], reach=reach).get(memory_id)
+        memory = self.reads.get([memory_id], reach=reach).get(memory_id)
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
         return reach

@@ -24,8 +24,9 @@ from memsvc.engine.history.bm25 import bm25
 from memsvc.engine.history.dense import PastVectors
 from memsvc.engine.history.past import Past
 from memsvc.engine.index.views import lexical_entries
+from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.recall import Readers
-from memsvc.engine.read.retrieval import Asked, Retrieved, table_terms
+from memsvc.engine.read.retrieval import Retrieved, table_terms
 from memsvc.engine.read.sources import Retrieves
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.ports.metadata import IndexFeed, MemoryReads

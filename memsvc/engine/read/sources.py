@@ -9,7 +9,8 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate
 from memsvc.domain.scope import Reach
-from memsvc.engine.read.retrieval import Asked, Retrieved
+from memsvc.engine.read.asked import Asked
+from memsvc.engine.read.retrieval import Retrieved
 
 
 class HitReads(Protocol):

@@ -86,6 +86,8 @@ FILTER_FIELDS: Mapping[int, Field] = {
     types.FILTER_FIELD_ACCESS_TIME: Field.ACCESS_TIME,
     types.FILTER_FIELD_EVENT_TIME: Field.EVENT_TIME,
     types.FILTER_FIELD_METADATA: Field.METADATA,
+    types.FILTER_FIELD_VALID_FROM: Field.VALID_FROM,
+    types.FILTER_FIELD_VALID_TO: Field.VALID_TO,
 }
 
 ENUM_FIELDS: Mapping[Field, frozenset[str]] = {

@@ -75,7 +75,9 @@ def step(archive: Archive, ids: list[str], action: str, choice: int, value: int)
 
 
 @pytest.mark.parametrize("backend", STORES)
-@settings(max_examples=8, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=8, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 @given(sequence=st.lists(steps, min_size=4, max_size=18))
 def test_the_past_is_what_it_was(backend: str, sequence: list[tuple[str, int, int]]) -> None:
     """By id, by key and as a list in any order, at every moment; a checkpoint brings all of it back but what is purged."""
