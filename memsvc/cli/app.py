@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching
+from memsvc.cli import changes, demo, history, importing, lifecycle, memories, process, projects, searching
 
 app = typer.Typer(
     name="memsvc",
@@ -27,6 +27,9 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(searching.search)
+app.command("history")(history.revisions)
+app.command()(history.rollback)
+app.add_typer(history.checkpoint, name="checkpoint")
 app.command("import")(importing.import_memories)
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
