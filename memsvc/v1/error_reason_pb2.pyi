@@ -96,7 +96,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 51
     """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
-    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not found.
+    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+    found.
     """
     ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 52
     """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
@@ -190,7 +191,8 @@ those it has.
 """
 ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 51
 """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
-Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not found.
+Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+found.
 """
 ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 52
 """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name

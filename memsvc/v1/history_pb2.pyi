@@ -145,8 +145,8 @@ Global___Revision: _TypeAlias = Revision  # noqa: Y015
 class ListRevisionsRequest(_message.Message):
     """ListRevisionsRequest asks for the revisions of a memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND); a DELETED memory is found, one that was removed for good is not. A page_token that
-    is not of the same request is INVALID_ARGUMENT.
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); a DELETED memory is found, one that was removed for good is not. A page_token
+    that is not of the same request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -158,8 +158,8 @@ class ListRevisionsRequest(_message.Message):
     id: _builtins.str
     """id is the memory's UUID. Required."""
     page_size: _builtins.int
-    """page_size is how many revisions a page may hold: 1 to 100. 0: 20. A page ends early when its content exceeds about 4
-    million characters.
+    """page_size is how many revisions a page may hold: 1 to 100. 0: 20. A page ends early when its content exceeds about
+    4 million characters.
     """
     page_token: _builtins.str
     """page_token is next_page_token of the page before. Empty: the first page."""
@@ -311,8 +311,8 @@ class Checkpoint(_message.Message):
     """note is what was noted of it. May be empty."""
     @_builtins.property
     def known_time(self) -> _timestamp_pb2.Timestamp:
-        """known_time is the moment that it names. What was stored until then, and at that moment, is within. A write under way
-        at that very moment may fall on either side.
+        """known_time is the moment that it names. What was stored until then, and at that moment, is within. A write under
+        way at that very moment may fall on either side.
         """
 
     @_builtins.property
@@ -494,7 +494,9 @@ class Difference(_message.Message):
 
     @_builtins.property
     def changed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """changed_fields are the names of the fields in Memory that differ between before and after. Empty unless both are set."""
+        """changed_fields are the names of the fields in Memory that differ between before and after. Empty unless both are
+        set.
+        """
 
     def __init__(
         self,
@@ -529,8 +531,8 @@ class DiffCheckpointRequest(_message.Message):
     checkpoint: _builtins.str
     """checkpoint is its name. Required."""
     page_size: _builtins.int
-    """page_size is how many differences a page may hold: 1 to 100. 0: 20. A page may hold fewer, even none, and not be the
-    last.
+    """page_size is how many differences a page may hold: 1 to 100. 0: 20. A page may hold fewer, even none, and not be
+    the last.
     """
     page_token: _builtins.str
     """page_token is next_page_token of the page before. Empty: the first page."""
@@ -588,8 +590,8 @@ Global___DiffCheckpointResponse: _TypeAlias = DiffCheckpointResponse  # noqa: Y0
 class RollbackToCheckpointRequest(_message.Message):
     """RollbackToCheckpointRequest asks to bring a project back to a checkpoint.
 
-    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); DEADLINE_EXCEEDED when the time was over in between, repeat it then with the
-    same request_id; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); DEADLINE_EXCEEDED when the time was over in between, repeat it then with
+    the same request_id; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -612,7 +614,9 @@ class RollbackToCheckpointRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project; private memories of its session go back with it, those of other sessions stay. Required."""
+        """scope says of which project; private memories of its session go back with it, those of other sessions stay.
+        Required.
+        """
 
     def __init__(
         self,
@@ -643,8 +647,8 @@ class UnreturnedMemory(_message.Message):
     id: _builtins.str
     """id is the memory's UUID."""
     reason: _builtins.str
-    """reason is one of "PURGED" (removed for good since: it cannot come back), "MEMORY_EXISTS" (another memory has its key
-    of then), "CHANGED_MEANWHILE" (somebody changed it while the rollback was under way). More reasons may come.
+    """reason is one of "PURGED" (removed for good since: it cannot come back), "MEMORY_EXISTS" (another memory has its
+    key of then), "CHANGED_MEANWHILE" (somebody changed it while the rollback was under way). More reasons may come.
     """
     in_the_way: _builtins.str
     """in_the_way is the id of the memory that has its key, where that may be known. Else empty."""
@@ -686,8 +690,8 @@ class RollbackToCheckpointResponse(_message.Message):
     unreturned_count: _builtins.int
     """unreturned_count is how many memories were left as they are."""
     undo_checkpoint: _builtins.str
-    """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when nothing
-    was to be done, and when dry_run.
+    """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when
+    nothing was to be done, and when dry_run.
     """
     consistency_token: _builtins.str
     """consistency_token makes a later search see all of it: SearchRequest.consistency_token. Empty when dry_run."""

@@ -122,7 +122,8 @@ class LifecycleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateCheckpoint(self, request, context):
-        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs nothing.
+        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
+        nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,8 +146,8 @@ class LifecycleServiceServicer(object):
     def RollbackToCheckpoint(self, request, context):
         """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
-        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in between;
-        what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
+        between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -195,8 +195,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RollbackMemory(self, request, context):
-        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost, and
-        a rollback can be rolled back.
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

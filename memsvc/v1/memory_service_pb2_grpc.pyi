@@ -81,8 +81,8 @@ class MemoryServiceStub:
     count as an access.
     """
     RollbackMemory: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]
-    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost, and
-    a rollback can be rolled back.
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
     """
 
 @_typing.type_check_only
@@ -137,8 +137,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     count as an access.
     """
     RollbackMemory: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
-    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost, and
-    a rollback can be rolled back.
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -256,8 +256,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.RollbackMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.RollbackMemoryResponse, _abc.Awaitable[_history_pb2.RollbackMemoryResponse]]:
-        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost, and
-        a rollback can be rolled back.
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

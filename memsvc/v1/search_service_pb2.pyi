@@ -405,10 +405,10 @@ class SearchRequest(_message.Message):
 
         With known_time, memories that have not changed since are found by the indexes as ever. Those that have changed,
         were deleted or superseded since are compared as they were: by their words and keywords all of them; by meaning
-        those whose text was once embedded by the present model, and up to 32 more. At most the 10 000 newest of the changed
-        memories are looked at. Where that left something out, `degraded` says so with the reason "PARTIAL". The words that
-        a memory takes over from the line before it in its session are those of today where the memory itself did not change.
-        Scores are not comparable with those of a search of today.
+        those whose text was once embedded by the present model, and up to 32 more. At most the 10 000 newest of the
+        changed memories are looked at. Where that left something out, `degraded` says so with the reason "PARTIAL". The
+        words that a memory takes over from the line before it in its session are those of today where the memory itself
+        did not change. Scores are not comparable with those of a search of today.
         """
 
     def __init__(
@@ -620,10 +620,10 @@ class Boost(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of the
-    factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores of
-    the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page found
-    behind the earlier pages). More names may come.
+    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of
+    the factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores
+    of the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page
+    found behind the earlier pages). More names may come.
     """
     value: _builtins.float
     """value is the amount added, or the factor."""
@@ -654,8 +654,8 @@ class DegradedRetriever(_message.Message):
     """retriever is which one."""
     reason: _builtins.str
     """reason is one of "UNAVAILABLE" (it cannot be reached), "DEADLINE_EXCEEDED" (its time was over), "NOT_READY" (its
-    index is catching up), "FAILED" (a fault, see the service's log), "PARTIAL" (it took part, but did not look at all that changed since
-    as_of.known_time). More reasons may come.
+    index is catching up), "FAILED" (a fault, see the service's log), "PARTIAL" (it took part, but did not look at all
+    that changed since as_of.known_time). More reasons may come.
     """
     message: _builtins.str
     """message says the same in English, for people."""

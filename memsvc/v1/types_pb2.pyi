@@ -818,8 +818,8 @@ class AsOf(_message.Message):
     valid_to. And when the service knew it: a revision is known from its update_time until that of the next one.
 
     "What did we believe on Monday?" is known_time alone. "As we know now, where did she live in 2019?" is valid_time
-    alone. Memories that were removed for good (DeleteMemory.hard) are in no past; access_count and access_time are not kept
-    by revision; nobody sees of the past what they may not see now.
+    alone. Memories that were removed for good (DeleteMemory.hard) are in no past; access_count and access_time are not
+    kept by revision; nobody sees of the past what they may not see now.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
