@@ -20,6 +20,8 @@ class InprocHistoryReads:
         """Return revisions, newest first."""
         state = self._state()
         line = _line(state, state.rows.get(memory_id, 0), reach)
+        if not line:
+            return []
         ends = [memory.update_time for memory in line[1:]]
         found = [
             Revision(memory, state.actions[memory.row, memory.revision], end)
