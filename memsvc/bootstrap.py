@@ -18,6 +18,11 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.history.search import LookingBack
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -151,8 +156,13 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
         recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
+            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
+            utc_now,
+            _looking_back(settings, backends, embedding).readers,
         ),
+        retrospect=Retrospect(reads),
+        checkpoints=writes.checkpoints,
+        checkpoint_rollback=writes.checkpoint_rollback,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -183,6 +193,11 @@ def _watching(settings: Settings, store: MetadataStore, committer: Committer, st
         stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
     return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
+
+
+def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
 def _constants(settings: Settings) -> Constants:
@@ -242,6 +257,8 @@ class _Writing:
     accesses: AccessCounts
     watching: Watching
     reviewing: Reviewing
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
 
 
 def _writing(
@@ -279,4 +296,6 @@ def _writing(
         accesses=accesses,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(recording, requests, utc_now),
+        checkpoints=Checkpoints(store, committer, utc_now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )

@@ -1,4 +1,4 @@
-"""Reach and filters over attributes."""
+"""The reach as Python: is it met?"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.filters import Filter
-from memsvc.domain.indexing import Change, Chunk, Document
+from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach
@@ -32,6 +33,9 @@ class State:
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str, str], Checkpoint] = field(default_factory=dict)
+    tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
+    actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -48,6 +52,9 @@ class State:
             pending=set(self.pending),
             requests=dict(self.requests),
             embeddings=dict(self.embeddings),
+            checkpoints=dict(self.checkpoints),
+            tombstones=list(self.tombstones),
+            actions=dict(self.actions),
         )
 
     def memory(self, row: int) -> Memory | None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from backends.inproc.metadata_state import Name, State, is_named, is_within
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
@@ -102,6 +103,8 @@ class InprocTransaction:
             del self.state.names[name]
         del self.state.rows[stored.memory.id]
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
+        self.state.actions = {key: value for key, value in self.state.actions.items() if key[0] != memory.row}
+        self.state.tombstones.append((stored.memory.scope.owner, tombstone_of(stored.memory, from_micros(self._time))))
         self._log(stored.memory, stored.memory, ChangeAction.PURGED)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -131,6 +134,17 @@ class InprocTransaction:
         self.state.requests = kept
         return forgotten
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return self.state.checkpoints.get((owner, project_id, name))
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        name = (checkpoint.owner, checkpoint.project_id, checkpoint.name)
+        if name in self.state.checkpoints:
+            self._race()
+        self.state.checkpoints[name] = checkpoint
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -155,6 +169,7 @@ class InprocTransaction:
             self._race()
         self.state.names.update(dict.fromkeys(names, row))
         self.state.records[row] = record
+        self.state.actions[row, record.memory.revision] = action
         self._log(record.memory if stored is None else stored.memory, record.memory, action)
 
     def _race(self) -> None:

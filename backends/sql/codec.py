@@ -38,6 +38,7 @@ _NAMES = (
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
     "superseded_by_id", "origin", "trust", "derived_from", "review",
+    "valid_from", "valid_to",
 )  # fmt: skip
 _LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": ""}
 """What snapshots lack that were written before these columns were there."""
@@ -67,6 +68,7 @@ def memory_from_row(row: Row) -> Memory:
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
         superseded_by_id, origin, trust, derived_from, review,
+        valid_from, valid_to,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     # In the order of the fields: arguments by position take half the time of arguments by name.
@@ -98,6 +100,8 @@ def memory_from_row(row: Row) -> Memory:
         _moment(access_time),
         _moment(event_time),
         _moment(expire_time),
+        _moment(valid_from),
+        _moment(valid_to),
         bool(work_in_progress),
         source,
         {} if metadata == _EMPTY_OBJECT else json_value(metadata),
@@ -159,6 +163,8 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.summary,
         content,
         *_provenance(memory),
+        _micros(memory.valid_from),
+        _micros(memory.valid_to),
     )
 
 
@@ -191,8 +197,9 @@ def snapshot_text(memory: Memory) -> str:
 
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
+    # Snapshots from before a column was there have no value for it.
     values: Mapping[str, Any] = {**_LATER, **json_value(text)}
-    return memory_from_row([values[name] for name in _NAMES])
+    return memory_from_row([values.get(name) for name in _NAMES])
 
 
 def stored_terms(memory: Memory) -> list[str]:

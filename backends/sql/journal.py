@@ -19,9 +19,9 @@ from memsvc.domain.memory import Layer
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
-def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction, time: int) -> None:
-    """Note the present revisions of the memories with these rows."""
-    noted = {"first": first, "last": last, "action": action.value, "time": time}
+def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
+    """Note the present revisions of the memories with these rows, each from its update_time on."""
+    noted = {"first": first, "last": last, "action": action.value}
     execute_quickly(connection, _note_revisions(), noted)
 
 
@@ -61,7 +61,7 @@ def _note_revisions() -> sa.Insert:
         "row": memories.c.row,
         "revision": memories.c.revision,
         "action": sa.bindparam("action", type_=sa.Text),
-        "time": sa.bindparam("time", type_=sa.BigInteger),
+        "time": memories.c.update_time,
     }
     return sa.insert(revisions).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
 

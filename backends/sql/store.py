@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.sql.changes import SqlChangeFeed
+from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
@@ -20,6 +21,7 @@ from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 
 DEFAULT_NAME = "memsvc.db"
@@ -36,6 +38,7 @@ class SqlMetadataStore:
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
+        self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
 
     @property
@@ -57,6 +60,11 @@ class SqlMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

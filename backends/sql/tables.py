@@ -68,6 +68,8 @@ memories = sa.Table(
     sa.Column("trust", sa.Double, nullable=False, server_default=sa.text("0.8")),
     sa.Column("derived_from", sa.Text, nullable=False, server_default="[]"),
     sa.Column("review", sa.Text, nullable=False, server_default=""),
+    sa.Column("valid_from", Number),
+    sa.Column("valid_to", Number),
 )
 
 IS_LIVE = memories.c.status != DELETED
@@ -198,3 +200,31 @@ requests = sa.Table(
     sa.Column("answer", sa.Text, nullable=False),
 )
 sa.Index("requests_time", requests.c.time)
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("known_time", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+sa.Index(
+    "checkpoints_create_time", checkpoints.c.owner, checkpoints.c.project_id, checkpoints.c.create_time.desc(),
+    checkpoints.c.name,
+)  # fmt: skip
+
+tombstones = sa.Table(
+    "tombstones",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("memory_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("time", Number, nullable=False),
+)
+sa.Index("tombstones_owner", tombstones.c.owner, tombstones.c.project_id)

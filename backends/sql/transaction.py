@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
+from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.errors import translate
@@ -23,6 +24,7 @@ from backends.sql.journal import Noted, note_changes, note_revisions
 from backends.sql.rows import delete_rows, insert_records, update_record
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
+from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
@@ -154,6 +156,7 @@ class SqlTransaction:
         note_changes(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
+        insert_tombstone(self._connection, stored, self._time)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -183,6 +186,15 @@ class SqlTransaction:
         """Forget old requests."""
         return requests.forget(self._connection, before)
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return read_checkpoint(self._connection, owner, project_id, name)
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        with self._void_on_race():
+            insert_checkpoint(self._connection, checkpoint)
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -204,7 +216,7 @@ class SqlTransaction:
         return taken[0], taken[1]
 
     def _log(self, noted: Noted) -> None:
-        note_revisions(self._connection, noted.first, noted.last, noted.action, noted.time)
+        note_revisions(self._connection, noted.first, noted.last, noted.action)
         note_changes(self._connection, noted)
         self._position = noted.last_position
 

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching, watching
+from memsvc.cli import (
+    changes,
+    demo,
+    history,
+    importing,
+    lifecycle,
+    memories,
+    process,
+    projects,
+    searching,
+    watching,
+)
 
 app = typer.Typer(
     name="memsvc",
@@ -27,6 +38,9 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(searching.search)
+app.command("history")(history.revisions)
+app.command()(history.rollback)
+app.add_typer(history.checkpoint, name="checkpoint")
 app.command("import")(importing.import_memories)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")

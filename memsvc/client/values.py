@@ -41,6 +41,13 @@ TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""
 
 
+class AsOf(TypedDict, total=False):
+    """A moment to look at: what was true then, what was known then. Times need a time zone."""
+
+    valid_time: datetime
+    known_time: datetime
+
+
 class MemoryFields(TypedDict, total=False):
     """The fields of a memory beside its content. types.proto says what each means.
 
@@ -64,6 +71,8 @@ class MemoryFields(TypedDict, total=False):
     confidence: float
     event_time: datetime
     expire_time: datetime
+    valid_from: datetime
+    valid_to: datetime
     ttl: timedelta
     work_in_progress: bool
     source: str
@@ -111,6 +120,9 @@ class Filters(TypedDict, total=False):
     update_time: TimeRange
     access_time: TimeRange
     event_time: TimeRange
+    valid_from: TimeRange
+    valid_to: TimeRange
+    include_not_valid: bool
     last_days: int
     last_days_field: TimeField
     min_importance: int
@@ -144,6 +156,7 @@ class SearchOptions(TypedDict, total=False):
     snippet_chars: int
     include_files: bool
     explain: bool
+    as_of: AsOf
     page_token: str
     consistency_token: str
 

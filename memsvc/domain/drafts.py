@@ -66,6 +66,8 @@ class Draft:
     confidence: float | None = None
     event_time: datetime | None = None
     expire_time: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     ttl: timedelta | None = None
     work_in_progress: bool | None = None
     source: str | None = None
@@ -82,6 +84,7 @@ PATCHABLE = frozenset(
         "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
         "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
         "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
+        "valid_from", "valid_to",
     }
 )  # fmt: skip
 """What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""

@@ -77,6 +77,37 @@ class RevisionConflictError(MemsvcError):
         )
 
 
+class RevisionNotFoundError(MemsvcError):
+    """The memory has no such revision."""
+
+    reason = "REVISION_NOT_FOUND"
+
+    def __init__(self, memory_id: str, revision: int) -> None:
+        super().__init__(
+            f"Memory {memory_id!r} has no revision {revision}; ListRevisions names those it has.",
+            memory_id=memory_id,
+            revision=str(revision),
+        )
+
+
+class CheckpointNotFoundError(MemsvcError):
+    """No checkpoint of the scope's project has the name."""
+
+    reason = "CHECKPOINT_NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No checkpoint {name!r} is in this scope; ListCheckpoints names them.", checkpoint=name)
+
+
+class CheckpointExistsError(MemsvcError):
+    """A checkpoint of the scope's project has the name already."""
+
+    reason = "CHECKPOINT_EXISTS"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A checkpoint {name!r} is there already; choose another name.", checkpoint=name)
+
+
 class RequestIdReusedError(MemsvcError):
     """A request_id came a second time with another request."""
 

@@ -42,12 +42,15 @@ class Field(StrEnum):
     UPDATE_TIME = "update_time"
     EVENT_TIME = "event_time"
     EXPIRE_TIME = "expire_time"
+    VALID_FROM = "valid_from"
+    VALID_TO = "valid_to"
     ORIGIN = "origin"
     TRUST = "trust"
 
 
 STORE_ONLY = frozenset({Field.ID, Field.KEY, Field.ACCESS_TIME, Field.ORIGIN, Field.TRUST})
-TIMES = frozenset({Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME})
+VALIDITY = frozenset({Field.VALID_FROM, Field.VALID_TO})
+TIMES = VALIDITY | {Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME}
 NUMBERS = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST, Field.ROW}
 
 

@@ -118,6 +118,8 @@ class Memory:
         previous_row: The row of the memory written just before it in the same session; None without session.
         importance: 1 (least) to 5.
         confidence: 0 to 1.
+        valid_from: When what it says began to be true; None: it always was.
+        valid_to: When it ceased to be true, the first moment after; None: it is still.
         revision: 1 when created, one more with every change; access counts do not change it.
         trust: 0 to 1, at most that of any memory it is derived from was when it was written.
         derived_from: The ids of the memories that it was made of.
@@ -150,6 +152,8 @@ class Memory:
     access_time: datetime | None = None
     event_time: datetime | None = None
     expire_time: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     work_in_progress: bool = False
     source: str = ""
     metadata: Mapping[str, Json] = field(default_factory=dict)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.domain.drafts import WriteOptions, Written
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -28,6 +33,9 @@ class Application:
     importing: Importing
     recollect: Recollect
     recall: Recall
+    retrospect: Retrospect
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics
@@ -41,3 +49,13 @@ class Application:
     def dimension(self) -> int:
         """Return the length that a given vector must have."""
         return self.embedding.dimension
+
+    def rollback_memory(
+        self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Make a memory say again what it said at *revision*; raises as `Revise.rollback` does."""
+        # What was does not change, so it may be read before the transaction.
+        target = self.retrospect.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
+        return self.revise.rollback(
+            scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
+        )

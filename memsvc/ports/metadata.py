@@ -17,6 +17,7 @@ from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 
 
 class UniquenessRaceError(Exception):
@@ -60,7 +61,7 @@ class RequestRecord:
     answer: str
 
 
-class MemoryReads(Protocol):
+class MemoryReads(HistoryReads, Protocol):
     """Reading memories. Everything is held to *reach*; what lies outside is as if it were not there."""
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
@@ -177,7 +178,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(Protocol):
+class Transaction(CheckpointWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change.
@@ -235,7 +236,7 @@ class Transaction(Protocol):
         ...
 
     def purge(self, memory: Memory) -> None:
-        """Remove a memory and all that is stored of it, its revisions too; the outbox says so."""
+        """Remove a memory and all that is stored of it, its revisions too; the outbox and a tombstone say so."""
         ...
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -276,6 +277,11 @@ class MetadataStore(Protocol):
     @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
+        ...
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints, and what is left of purged memories."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

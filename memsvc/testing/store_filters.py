@@ -32,8 +32,16 @@ STRINGS: dict[Field, tuple[str, str]] = {
     Field.TAGS: ("python", "python3"),
     Field.METADATA: ("a.b=1", "a.b=10"),
 }
-TIMES = (Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
-ABSENT = (Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
+TIMES = (
+    Field.CREATE_TIME,
+    Field.UPDATE_TIME,
+    Field.ACCESS_TIME,
+    Field.EVENT_TIME,
+    Field.EXPIRE_TIME,
+    Field.VALID_FROM,
+    Field.VALID_TO,
+)
+ABSENT = (Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO)
 NUMBERS: dict[Field, tuple[int, int]] = {
     Field.IMPORTANCE: (2, 4),
     Field.CONFIDENCE: (0, 1),
@@ -63,6 +71,8 @@ def everything(number: int, **fields: Any) -> Memory:
         access_time=NOW,
         event_time=NOW,
         expire_time=LATER,
+        valid_from=LATER,
+        valid_to=LATER,
         tags=("a",),
         metadata={"k": "v"},
         key=f"k{number}",

@@ -50,6 +50,8 @@ def full_memory() -> Memory:
         access_time=NOW - timedelta(days=20000),
         event_time=NOW - timedelta(microseconds=1),
         expire_time=NOW + timedelta(days=100_000),
+        valid_from=NOW - timedelta(days=10_000),
+        valid_to=NOW + timedelta(days=1_000, microseconds=3),
         work_in_progress=True,
         source="chat",
         metadata={"a": {"b": [1, 2.5, "x", None, True, {"c": []}]}, "e": {}, ODD: ODD, "": -(2**50)},

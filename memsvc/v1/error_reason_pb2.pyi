@@ -89,6 +89,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
     changes left. Retry after the delay in the google.rpc.RetryInfo.
     """
+    ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 50
+    """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+    that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+    those it has.
+    """
+    ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 51
+    """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+    found.
+    """
+    ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 52
+    """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+    already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
+    """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 14
     """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
@@ -188,6 +202,20 @@ ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 13
 """ERROR_REASON_NOT_READY comes with UNAVAILABLE after a start, while changes are being replayed into the indexes
 and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
 changes left. Retry after the delay in the google.rpc.RetryInfo.
+"""
+ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 50
+"""ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+those it has.
+"""
+ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 51
+"""ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+found.
+"""
+ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 52
+"""ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always

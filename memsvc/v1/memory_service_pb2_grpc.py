@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
 from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
 from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
@@ -105,6 +106,16 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/ReviewMemory',
                 request_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListRevisions = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListRevisions',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+                _registered_method=True)
+        self.RollbackMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/RollbackMemory',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -214,6 +225,22 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRevisions(self, request, context):
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackMemory(self, request, context):
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -276,6 +303,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.ReviewMemory,
                     request_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.SerializeToString,
+            ),
+            'ListRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevisions,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.SerializeToString,
+            ),
+            'RollbackMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackMemory,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -612,6 +649,60 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/ReviewMemory',
             memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListRevisions',
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/RollbackMemory',
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

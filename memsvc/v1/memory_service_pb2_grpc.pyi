@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
 from memsvc.v1 import review_pb2 as _review_pb2
 from memsvc.v1 import watch_pb2 as _watch_pb2
@@ -85,6 +86,14 @@ class MemoryServiceStub:
     """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
     ReviewMemory: _grpc.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]
     """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -141,6 +150,14 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
     ReviewMemory: _aio.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
     """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -266,5 +283,25 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_review_pb2.ReviewMemoryResponse, _abc.Awaitable[_review_pb2.ReviewMemoryResponse]]:
         """ReviewMemory approves or rejects a quarantined memory."""
+
+    @_abc_1.abstractmethod
+    def ListRevisions(
+        self,
+        request: _history_pb2.ListRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.ListRevisionsResponse, _abc.Awaitable[_history_pb2.ListRevisionsResponse]]:
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def RollbackMemory(
+        self,
+        request: _history_pb2.RollbackMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.RollbackMemoryResponse, _abc.Awaitable[_history_pb2.RollbackMemoryResponse]]:
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -472,6 +472,12 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
     FILTER_FIELD_TRUST: _FilterField.ValueType  # 41
     """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
+    FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 17
+    """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
+    FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 18
+    """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+    Filter.include_not_valid.
+    """
 
 class FilterField(_FilterField, metaclass=_FilterFieldEnumTypeWrapper):
     """FilterField names a field of a memory that a condition can test."""
@@ -514,6 +520,12 @@ FILTER_FIELD_ORIGIN: FilterField.ValueType  # 40
 """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
 FILTER_FIELD_TRUST: FilterField.ValueType  # 41
 """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
+FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 17
+"""FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
+FILTER_FIELD_VALID_TO: FilterField.ValueType  # 18
+"""FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+Filter.include_not_valid.
+"""
 Global___FilterField: _TypeAlias = FilterField  # noqa: Y015
 
 class _FilterOperator:
@@ -702,6 +714,8 @@ class Memory(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     SUPERSEDES_ID_FIELD_NUMBER: _builtins.int
     SUPERSEDED_BY_ID_FIELD_NUMBER: _builtins.int
+    VALID_FROM_FIELD_NUMBER: _builtins.int
+    VALID_TO_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
@@ -841,6 +855,20 @@ class Memory(_message.Message):
         """
 
     @_builtins.property
+    def valid_from(self) -> _timestamp_pb2.Timestamp:
+        """valid_from is when what the memory says began to be true, as opposed to event_time, when it happened or was said.
+        Unset: it always was. Until then the memory is not current: lists and searches leave it out unless they ask for
+        another time (AsOf.valid_time) or for all (Filter.include_not_valid).
+        """
+
+    @_builtins.property
+    def valid_to(self) -> _timestamp_pb2.Timestamp:
+        """valid_to is when it ceased to be true: the first moment after. It must lie after valid_from, else INVALID_ARGUMENT.
+        Unset: it is true still. From then on the memory is not current, as before valid_from. A memory with a valid_to is
+        never a duplicate of another: what was true once may become true again.
+        """
+
+    @_builtins.property
     def derived_from(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """derived_from are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
         scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
@@ -880,15 +908,17 @@ class Memory(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         supersedes_id: _builtins.str = ...,
         superseded_by_id: _builtins.str = ...,
+        valid_from: _timestamp_pb2.Timestamp | None = ...,
+        valid_to: _timestamp_pb2.Timestamp | None = ...,
         revision: _builtins.int = ...,
         origin: Global___MemoryOrigin.ValueType = ...,
         trust: _builtins.float | None = ...,
         derived_from: _abc.Iterable[_builtins.str] | None = ...,
         review: Global___MemoryReview.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "work_in_progress", b"work_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -900,6 +930,47 @@ class Memory(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__trust) -> _WhichOneofReturnType__trust | None: ...
 
 Global___Memory: _TypeAlias = Memory  # noqa: Y015
+
+@_typing.final
+class AsOf(_message.Message):
+    """AsOf names a moment to look at, in both times of a memory. When it was true in the world: Memory.valid_from and
+    valid_to. And when the service knew it: a revision is known from its update_time until that of the next one.
+
+    "What did we believe on Monday?" is known_time alone. "As we know now, where did she live in 2019?" is valid_time
+    alone. Memories that were removed for good (DeleteMemory.hard) are in no past; access_count and access_time are not
+    kept by revision; nobody sees of the past what they may not see now.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALID_TIME_FIELD_NUMBER: _builtins.int
+    KNOWN_TIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def valid_time(self) -> _timestamp_pb2.Timestamp:
+        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find DEPRECATED
+        memories with a valid_to after it: what replaced them was not true yet. Unset: for a read by id or key it does not
+        matter, else known_time, or now.
+        """
+
+    @_builtins.property
+    def known_time(self) -> _timestamp_pb2.Timestamp:
+        """known_time asks for what was known then: changes, deletions and new memories after it have not happened, and
+        expire_time and `last_days` are compared with it. It must not lie in the future, else INVALID_ARGUMENT. Unset: now.
+        """
+
+    def __init__(
+        self,
+        *,
+        valid_time: _timestamp_pb2.Timestamp | None = ...,
+        known_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "valid_time", b"valid_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "valid_time", b"valid_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
 
 @_typing.final
 class TimeRange(_message.Message):
@@ -1000,6 +1071,9 @@ class Filter(_message.Message):
     INCLUDE_EXPIRED_FIELD_NUMBER: _builtins.int
     ORIGINS_FIELD_NUMBER: _builtins.int
     MIN_TRUST_FIELD_NUMBER: _builtins.int
+    VALID_FROM_FIELD_NUMBER: _builtins.int
+    VALID_TO_FIELD_NUMBER: _builtins.int
+    INCLUDE_NOT_VALID_FIELD_NUMBER: _builtins.int
     WHERE_FIELD_NUMBER: _builtins.int
     last_days: _builtins.int
     """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
@@ -1023,6 +1097,10 @@ class Filter(_message.Message):
     """
     min_trust: _builtins.float
     """min_trust is the least trust: 0 to 1. Absent: no bound."""
+    include_not_valid: _builtins.bool
+    """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
+    valid_from lies after it, or whose valid_to does not. False: they are left out.
+    """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryLayer.ValueType]:
         """layers: the memory is in one of these layers. Empty: in any."""
@@ -1100,6 +1178,16 @@ class Filter(_message.Message):
         """origins: the memory comes from one of these classes of sources. Empty: from any."""
 
     @_builtins.property
+    def valid_from(self) -> Global___TimeRange:
+        """valid_from: what the memory says began to be true within this range; a memory without a valid_from does not match.
+        Unset: no matter.
+        """
+
+    @_builtins.property
+    def valid_to(self) -> Global___TimeRange:
+        """valid_to: it ceased to be true within this range; a memory without a valid_to does not match. Unset: no matter."""
+
+    @_builtins.property
     def where(self) -> Global___FilterExpression:
         """where is a free expression that must match too. Unset: no matter. Nested at most 8 deep, with at most 256 values in
         total.
@@ -1134,11 +1222,14 @@ class Filter(_message.Message):
         include_expired: _builtins.bool = ...,
         origins: _abc.Iterable[Global___MemoryOrigin.ValueType] | None = ...,
         min_trust: _builtins.float | None = ...,
+        valid_from: Global___TimeRange | None = ...,
+        valid_to: Global___TimeRange | None = ...,
+        include_not_valid: _builtins.bool = ...,
         where: Global___FilterExpression | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "min_trust", b"min_trust", "update_time", b"update_time", "where", b"where"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "min_trust", b"min_trust", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "session_ids", b"session_ids", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "include_not_valid", b"include_not_valid", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "session_ids", b"session_ids", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_confidence: _TypeAlias = _typing.Literal["max_confidence"]  # noqa: Y015
     _WhichOneofArgType__max_confidence: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence"]  # noqa: Y015

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2 as review_pb
@@ -23,6 +24,7 @@ from tests.e2e.watchers import SECOND
 
 EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 WORD = "quagga"
+BEGINNING = "secretbeginning"
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Owner:
     user: str
     memories: dict[str, types.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    moved_in: types.AsOf = field(default_factory=types.AsOf)
 
     @property
     def home(self) -> types.Scope:
@@ -57,6 +60,12 @@ class Owner:
                 self.stubs, types.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
                 keywords=[types.Keyword(term=WORD), types.Keyword(term=f"secret{name}")], tags=[secret], **fields,
             )  # fmt: skip
+        self.stubs.lifecycle.CreateCheckpoint(
+            history_pb.CreateCheckpointRequest(
+                scope=self.home, name=BEGINNING, known_time=types.AsOf(known_time={"seconds": 1}).known_time
+            ),
+            timeout=TIMEOUT,
+        )
         gone = write(self.stubs, self.home, f"The {WORD} secretgone.", request_id="used")
         self.memories["gone"] = self.stubs.memory.DeleteMemory(
             pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
@@ -76,6 +85,13 @@ class Owner:
             "watch": self._cursor(),
         }
         assert all(self.tokens.values())
+        self.moved_in = types.AsOf(known_time=gone.memory.update_time)
+        for name in ("world", "project", "private"):
+            # Changed since, so that the past is read from their revisions; and back, so that they are as before.
+            changed = types.Memory(id=self.memories[name].id, summary="now")
+            self.memories[name] = self.stubs.memory.UpdateMemory(
+                pb.UpdateMemoryRequest(scope=self.home, memory=changed), timeout=TIMEOUT
+            ).memory
         header = pb.ImportHeader(scope=self.home, request_id="import")
         batch = pb.ImportBatch(memories=[pb.BatchMemory(memory=types.Memory(content=f"{WORD} secretimport"))])
         *_, last = self.stubs.memory.ImportMemories(
@@ -206,6 +222,9 @@ def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
         theirs = stranger.owner.memories[name]
         yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id)], NOT_FOUND
         yield [pb.GetMemoryRequest(scope=stranger.scope, key=theirs.key or "k")], NOT_FOUND
+        yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id, revision=1)], NOT_FOUND
+        for by in ({"id": theirs.id}, {"key": theirs.key or "k"}):
+            yield [pb.GetMemoryRequest(scope=stranger.scope, as_of=stranger.owner.moved_in, **by)], NOT_FOUND  # type: ignore[arg-type]
 
 
 @case
@@ -229,6 +248,7 @@ def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         types.Filter(where=types.FilterExpression(negated=types.FilterExpression(negated=owner_where))),
     ):  # fmt: skip
         yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, page_size=1000)], OK
+        yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, as_of=stranger.owner.moved_in)], OK
     yield [pb.ListMemoriesRequest(scope=stranger.scope, page_token=stranger.owner.tokens["list"])], INVALID
 
 
@@ -308,6 +328,7 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],
             )  # fmt: skip
+    yield search_pb.SearchRequest(scope=stranger.scope, query=words, filter=EVERY, as_of=stranger.owner.moved_in)
 
 
 @case
@@ -323,6 +344,55 @@ def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]
 def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one."""
     yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+@case
+def ListRevisions(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As if they did not exist."""
+    for memory_id in stranger.ids:
+        yield [history_pb.ListRevisionsRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def RollbackMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Not even to a revision that is there."""
+    for memory_id in stranger.ids:
+        yield [history_pb.RollbackMemoryRequest(scope=stranger.scope, id=memory_id, revision=1)], NOT_FOUND
+
+
+@case
+def CreateCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's names are free elsewhere; within the same project its checkpoints are everybody's."""
+    yield [history_pb.CreateCheckpointRequest(scope=stranger.scope, name=str(uuid.uuid4()))], OK
+
+
+@case
+def ListCheckpoints(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own place."""
+    yield [history_pb.ListCheckpointsRequest(scope=stranger.scope)], OK
+
+
+def checkpoint(stranger: Stranger) -> grpc.StatusCode:
+    """Return what becomes of a request for the owner's checkpoint: whoever stands in the project has it, too."""
+    scope, home = stranger.scope, stranger.owner.home
+    return OK if (scope.user_id, scope.project_id) == (home.user_id, home.project_id) else NOT_FOUND
+
+
+@case
+def DiffCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project other sessions' private memories are in no difference."""
+    request = history_pb.DiffCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, page_size=100)
+    yield [request], checkpoint(stranger)
+
+
+@case
+def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project a rollback would leave other sessions' private memories alone."""
+    request = history_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)
+    yield [request], checkpoint(stranger)
+    if checkpoint(stranger) is NOT_FOUND:
+        request.dry_run = False
+        yield [request], NOT_FOUND
 
 
 @case

@@ -59,6 +59,12 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "WatchMemories": {"scope": scope},
         "ListQuarantined": {"scope": scope},
         "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
+        "ListRevisions": one,
+        "RollbackMemory": one | {"revision": 1},
+        "CreateCheckpoint": {"scope": scope, "name": str(uuid.uuid4())},
+        "ListCheckpoints": {"scope": scope},
+        "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "GetStats": {"scope": scope},
@@ -76,6 +82,8 @@ SCOPES = {
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
+    "ListRevisions", "RollbackMemory", "CreateCheckpoint",
+    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint",
 )  # fmt: skip
 
 
@@ -137,6 +145,9 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=1_000_000_000)), ("memory.event_time",)),
     (Memory(expire_time=LATE), ("memory.expire_time",)),
+    (Memory(valid_from=LATE), ("memory.valid_from",)),
+    (Memory(valid_to=LATE), ("memory.valid_to",)),
+    (Memory(valid_from=Timestamp(seconds=5), valid_to=Timestamp(seconds=5)), ("memory.valid_to",)),
     (Memory(ttl=Duration()), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=-1)), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=36_501 * 86_400)), ("memory.ttl",)),
@@ -220,6 +231,7 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
+    (Filter(valid_from=span(3, 2), valid_to=span(1, 1)), ("filter.valid_from.end", "filter.valid_to.end")),
     (Filter(access_time=types.TimeRange(start=LATE)), ("filter.access_time.start",)),
     (Filter(metadata=[types.MetadataEquals()]), ("filter.metadata[0].path", "filter.metadata[0].value")),
     (Filter(metadata=[types.MetadataEquals(path="a", value=Value(list_value=ListValue()))]), (
@@ -345,6 +357,7 @@ def table() -> Iterator[Wrong]:
             yield Wrong(method, fields, paths)
     yield from _watches()
     yield from _others()
+    yield from _looking_back()
 
 
 def _watches() -> Iterator[Wrong]:
@@ -396,6 +409,42 @@ def _others() -> Iterator[Wrong]:
     yield Wrong("Reindex", {"mode": 3}, ("mode",))
     yield Wrong("Reindex", {"indexes": [1, 0, 8]}, ("indexes[1]", "indexes[2]"))
     yield Wrong("GetPerformance", {"operation": "x" * 129}, ("operation",))
+
+
+def _looking_back() -> Iterator[Wrong]:
+    late, future = (
+        types.AsOf(valid_time=LATE, known_time=LATE),
+        types.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
+    )
+    for method in ("GetMemory", "ListMemories", "Search"):
+        yield Wrong(method, {"as_of": late}, ("as_of.known_time", "as_of.valid_time"))
+        yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
+    yield Wrong("GetMemory", {"revision": -1}, ("revision",))
+    yield Wrong("GetMemory", {"revision": 1, "as_of": types.AsOf()}, ("as_of",))
+    yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
+    for fields, paths in OPTIONS:
+        for method in ("RollbackMemory", "RollbackToCheckpoint"):
+            yield Wrong(method, fields, paths)
+    yield Wrong("CreateCheckpoint", {"request_id": "x" * 129}, ("request_id",))
+    yield Wrong("RollbackMemory", {"id": "x", "revision": 0, "expected_revision": -1}, (
+        "expected_revision", "id", "revision",
+    ))  # fmt: skip
+    yield Wrong("RollbackMemory", {"revision": -(2**63)}, ("revision",))
+    yield Wrong("ListRevisions", {"id": "x"}, ("id",))
+    for method, most in {
+        "ListRevisions": 100, "DiffCheckpoint": 100, "ListCheckpoints": 1_000,
+    }.items():  # fmt: skip
+        for size in (-1, most + 1):
+            yield Wrong(method, {"page_size": size}, ("page_size",))
+    for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "é"):
+        for method in ("ListRevisions", "ListCheckpoints", "DiffCheckpoint"):
+            yield Wrong(method, {"page_token": token}, ("page_token",))
+    for name in ("", "x" * 129, "a\nb"):
+        yield Wrong("CreateCheckpoint", {"name": name}, ("name",))
+        for method in ("DiffCheckpoint", "RollbackToCheckpoint"):
+            yield Wrong(method, {"checkpoint": name}, ("checkpoint",))
+    yield Wrong("CreateCheckpoint", {"note": "x" * 513, "known_time": LATE}, ("known_time", "note"))
+    yield Wrong("CreateCheckpoint", {"known_time": future.known_time}, ("known_time",))
 
 
 @pytest.fixture(scope="module")

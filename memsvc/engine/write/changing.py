@@ -15,7 +15,7 @@ from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracte
 _TAKEN_OVER = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
     "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
-    "metadata",
+    "metadata", "valid_from", "valid_to",
 )  # fmt: skip
 """What a draft under an existing key gives to the memory there."""
 

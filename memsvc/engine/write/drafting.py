@@ -75,6 +75,7 @@ class Drafting:
         memory = self._memory(_own_scope(scope, draft), draft, self._judge.of(draft, origin))
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
+        require_validity(memory)
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
         if draft.vector is None or len(draft.vector) == 0:
@@ -144,6 +145,8 @@ class Drafting:
             confidence=1.0 if draft.confidence is None else draft.confidence,
             event_time=draft.event_time,
             expire_time=expiry(draft, layer, now),
+            valid_from=draft.valid_from,
+            valid_to=draft.valid_to,
             work_in_progress=bool(draft.work_in_progress),
             source=draft.source or "",
             metadata=draft.metadata or {},
@@ -181,8 +184,21 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
 
 
 def claims_content(memory: Memory) -> bool:
-    """Return whether no other memory of the project and kind should hold the same content."""
-    return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE
+    """Return whether no other memory of the project and kind should hold the same content.
+
+    What ceases to be true may become true again: then it is another memory that says so.
+    """
+    return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE and memory.valid_to is None
+
+
+def require_validity(memory: Memory) -> None:
+    """Return when *memory* does not cease to be true before it begins to.
+
+    Raises:
+        InvalidRequestError: It does.
+    """
+    if memory.valid_from is not None and memory.valid_to is not None and memory.valid_to <= memory.valid_from:
+        raise InvalidRequestError([Violation("memory.valid_to", "Must lie after valid_from.")])
 
 
 def content_name(memory: Memory) -> ContentName:

@@ -13,7 +13,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.visibility import visible
 from memsvc.engine.write.changing import changed, values_of_draft
-from memsvc.engine.write.drafting import Drafting, Prepared, content_name
+from memsvc.engine.write.drafting import Drafting, Prepared, content_name, require_validity
 from memsvc.engine.write.provenance import Sources, kept_or_new, sourced
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import ContentName, Record, Transaction
@@ -142,9 +142,11 @@ class _Batch:
 
     def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
         """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
-        if self._on_duplicate is OnDuplicate.KEEP_BOTH or not visible(holder, newcomer.scope):
-            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         now = self._drafting.now()
+        # What becomes true later only is no duplicate of what is true already.
+        lies_ahead = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
+        if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
+            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         if holder.expire_time is not None and holder.expire_time <= now:
             return store(self._put_away(holder, now))
         if self._on_duplicate is OnDuplicate.REJECT:
@@ -166,6 +168,10 @@ class _Batch:
             return MemoryExistsError(before.id)
         values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
         after = changed(before, values, own.create_time)
+        try:
+            require_validity(after)
+        except InvalidRequestError as error:
+            return error
         record = self._recording.next_record(before, after, item.record.given_vector)
         if record is None:
             return Placed(before, Outcome.DUPLICATE)

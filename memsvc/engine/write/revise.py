@@ -12,6 +12,7 @@ from memsvc.domain.errors import (
     MemoryExistsError,
     MemoryNotFoundError,
     RevisionConflictError,
+    RevisionNotFoundError,
     Violation,
 )
 from memsvc.domain.indexing import ChangeAction
@@ -19,17 +20,22 @@ from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.write.changing import changed, values_of_patch
-from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name
+from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name, require_validity
 from memsvc.engine.write.placing import Placed
 from memsvc.engine.write.provenance import Sources, restored, revalued
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.engine.write.returning import action_of, rolled_back
 from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED})
 """What a restore makes ACTIVE again; the others are settled by resolving what they lost against."""
+
+
+_CHAIN = 100
+"""How far a chain of superseded memories is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,34 @@ class Revise:
         target = _Target(scope, memory_id, "", expected_revision)
         return self._once("RestoreMemory", target, (target,), options, lambda tx: self._restore(tx, target))
 
+    def rollback(
+        self,
+        scope: Scope,
+        memory_id: str,
+        target: Memory | None,
+        *,
+        revision: int,
+        expected_revision: int,
+        options: WriteOptions,
+    ) -> Written:
+        """Make a memory say again what it said at *revision*, which is *target*, by a new revision.
+
+        A memory that says so already stays as it is (outcome DUPLICATE). Status and expiry are those of then, too; so
+        a deleted memory comes back, and one that was deleted then is deleted.
+
+        Raises:
+            MemoryNotFoundError: It is not there, or another session's private one.
+            RevisionNotFoundError: It has no such revision, or only one that was private to another session.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: Its key or content of then is another memory's by now.
+            InvalidRequestError: It would be superseded, over others, by itself.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        aim = _Target(scope, memory_id, "", expected_revision)
+        return self._once(
+            "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
+        )
+
     def _once(
         self,
         method: str,
@@ -151,6 +185,7 @@ class Revise:
         after = changed(before, values, self._now())
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
+        require_validity(after)
         vector = (
             self._drafting.vector_bytes(patch.vector, chunks_of(after.content))
             if patch.vector is not None and len(patch.vector) > 0
@@ -192,6 +227,22 @@ class Revise:
         if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
         return _updated(transaction, before, record, ChangeAction.RESTORED)
+
+    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> Placed:
+        before = aim.find(transaction)
+        if target is None or not visible(target, aim.scope):
+            raise RevisionNotFoundError(before.id, revision)
+        after = rolled_back(before, target, self._now())
+        if after is None:
+            return Placed(before, Outcome.DUPLICATE)
+        if after.status not in UNNAMED:
+            require_free_key(transaction, after)
+        _refuse_circle(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        # Equal contents that stood side by side then may do so again.
+        if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
+            raise MemoryExistsError(holder.id)
+        return _updated(transaction, before, record, action_of(before, after))
 
     def _purge(self, target: _Target, options: WriteOptions) -> Written:
         now = self._now()
@@ -238,6 +289,20 @@ def require_free_key(transaction: Transaction, memory: Memory) -> None:
 def _updated(transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
     transaction.update(before, record, action)
     return Placed(record.memory, Outcome.UPDATED)
+
+
+def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
+    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
+    successor = memory.superseded_by_id
+    for _ in range(_CHAIN):
+        if not successor:
+            return
+        if successor == memory.id:
+            raise InvalidRequestError(
+                [Violation("revision", "Would make the memory superseded, over others, by itself.")]
+            )
+        found = transaction.get(successor, reach=reach)
+        successor = "" if found is None else found.superseded_by_id
 
 
 def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:

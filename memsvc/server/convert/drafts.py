@@ -86,6 +86,8 @@ _VALUES: Mapping[str, Callable[[Any], Any]] = {
     "confidence": float,
     "event_time": time_from_proto,
     "expire_time": time_from_proto,
+    "valid_from": time_from_proto,
+    "valid_to": time_from_proto,
     "ttl": span_from_proto,
     "work_in_progress": bool,
     "source": str,

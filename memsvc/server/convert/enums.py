@@ -102,6 +102,8 @@ FILTER_FIELDS: Mapping[int, Field] = {
     types.FILTER_FIELD_METADATA: Field.METADATA,
     types.FILTER_FIELD_ORIGIN: Field.ORIGIN,
     types.FILTER_FIELD_TRUST: Field.TRUST,
+    types.FILTER_FIELD_VALID_FROM: Field.VALID_FROM,
+    types.FILTER_FIELD_VALID_TO: Field.VALID_TO,
 }
 
 ENUM_FIELDS: Mapping[Field, frozenset[str]] = {

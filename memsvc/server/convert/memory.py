@@ -100,6 +100,10 @@ def _fill_the_rest(message: types.Memory, memory: Memory) -> None:
         fill_time(message.expire_time, memory.expire_time)
     if memory.review:
         message.review = REVIEWS[memory.review]
+    if memory.valid_from is not None:
+        fill_time(message.valid_from, memory.valid_from)
+    if memory.valid_to is not None:
+        fill_time(message.valid_to, memory.valid_to)
     if memory.work_in_progress:
         message.work_in_progress = True
     if memory.metadata:

@@ -37,6 +37,8 @@ _VALUES: Mapping[str, Callable[[types.Memory], PatchValue]] = {
     "status": lambda memory: STATUS.given(memory.status, Status.ACTIVE),
     "event_time": lambda memory: time_from_proto(memory.event_time) if memory.HasField("event_time") else None,
     "expire_time": lambda memory: time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
+    "valid_from": lambda memory: time_from_proto(memory.valid_from) if memory.HasField("valid_from") else None,
+    "valid_to": lambda memory: time_from_proto(memory.valid_to) if memory.HasField("valid_to") else None,
     "metadata": lambda memory: struct_from_proto(memory.metadata),
     "ttl": lambda memory: span_from_proto(memory.ttl) if memory.HasField("ttl") else None,
 }

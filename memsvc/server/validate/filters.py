@@ -80,7 +80,7 @@ def check_filter(found: Violations, chosen: types.Filter, *, field: str = "filte
 
 
 def _check_times(found: Violations, chosen: types.Filter, field: str) -> None:
-    for name in ("create_time", "update_time", "access_time", "event_time"):
+    for name in ("create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"):
         if chosen.HasField(name):
             check_time_range(found, f"{field}.{name}", getattr(chosen, name))
     check_integer(found, f"{field}.last_days", chosen.last_days, least=1, most=LAST_DAYS)

@@ -105,6 +105,20 @@ def _expire_time(found: Violations, field: str, memory: types.Memory) -> None:
         check_time(found, field, memory.expire_time)
 
 
+def _valid_from(found: Violations, field: str, memory: types.Memory) -> None:
+    if memory.HasField("valid_from"):
+        check_time(found, field, memory.valid_from)
+
+
+def _valid_to(found: Violations, field: str, memory: types.Memory) -> None:
+    if not memory.HasField("valid_to") or not check_time(found, field, memory.valid_to):
+        return
+    start = memory.valid_from
+    ends = (memory.valid_to.seconds, memory.valid_to.nanos)
+    if memory.HasField("valid_from") and ends <= (start.seconds, start.nanos):
+        found.add(field, "must lie after valid_from")
+
+
 def _ttl(found: Violations, field: str, memory: types.Memory) -> None:
     if memory.HasField("ttl"):
         check_ttl(found, field, memory.ttl)
@@ -148,6 +162,8 @@ RULES: Mapping[str, Rule] = {
     "status": _status,
     "event_time": _event_time,
     "expire_time": _expire_time,
+    "valid_from": _valid_from,
+    "valid_to": _valid_to,
     "ttl": _ttl,
     "origin": lambda found, field, memory: check_enum(found, field, memory.origin, ORIGIN.from_proto),
     "trust": _trust,

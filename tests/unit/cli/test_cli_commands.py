@@ -245,3 +245,24 @@ def test_a_dot_stands_for_the_project_of_the_folder(run: Any, tmp_path: Path, mo
     told = CliRunner().invoke(app, ["project", "--json"])
     assert json.loads(told.stdout) == {"id": "acme/tools", "root": str(tmp_path)}
     assert CliRunner().invoke(app, ["project", "/"]).exit_code == 1
+
+
+def test_a_memory_and_a_project_go_back(run: Any) -> None:
+    """History, rollback and checkpoints, in a pipe and as JSON."""
+    memory_id = run("add", "the kettle is blue", "--key", "kettle").split()[0]
+    run("checkpoint", "create", "blue", "--note", "As it was.")
+    run("add", "the kettle is red", "--key", "kettle")
+    history = [line.split("\t") for line in run("history", memory_id).splitlines()]
+
+    assert [["2", "updated"], ["1", "created"]] == [[line[0], line[2]] for line in history[1:]]
+    assert run("get", memory_id, "--revision", "1").endswith("the kettle is blue\n")
+    assert "changed" in run("checkpoint", "diff", "blue").splitlines()[1]
+    assert run("checkpoint", "rollback", "blue", "--dry-run").startswith("1 would be changed back, 0 deleted")
+    told = run("checkpoint", "rollback", "blue").splitlines()
+    assert run("get", memory_id).endswith("the kettle is blue\n")
+    assert run("checkpoint", "list").splitlines()[-1].split("\t")[::2] == ["blue", "As it was."]
+    run("checkpoint", "rollback", told[-1].split()[-1])
+    assert run("get", memory_id).endswith("the kettle is red\n")
+    assert run("rollback", memory_id, "1").split()[-1] == "5"
+    for command in (["history", memory_id], ["checkpoint", "list"], ["checkpoint", "diff", "blue"]):
+        assert all(isinstance(json.loads(line), dict) for line in run(*command, "--json").splitlines())
