@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import execute_quickly
+from backends.sql.dialect import run_kept
 from backends.sql.tables import memories, outbox, revisions
 from memsvc.domain.indexing import ChangeAction
 
@@ -20,7 +20,7 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction, time: int) -> None:
     """Note the present revisions of the memories with these rows."""
     noted = {"first": first, "last": last, "action": action.value, "time": time}
-    execute_quickly(connection, _note_revisions(), noted)
+    run_kept(connection, _note_revisions(), noted)
 
 
 def note_changes(
@@ -28,7 +28,7 @@ def note_changes(
 ) -> None:
     """Put a change of each memory with these rows, all of which are there, into the outbox, by ascending row."""
     noted = {"first": first, "last": last, "action": action.value, "time": time, "offset": last_position - last}
-    execute_quickly(connection, _note_changes(), noted)
+    run_kept(connection, _note_changes(), noted)
 
 
 @cache
