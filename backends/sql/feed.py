@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text
+from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_LIVE, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
@@ -78,7 +78,7 @@ class SqlIndexFeed:
             return
         positions = list_parameter(change.position for change in changes)
         with self._database.writing() as connection:
-            connection.execute(_mark_applied(), {"positions": positions})
+            run_kept(connection, _mark_applied(), {"positions": positions})
 
     def head(self) -> int:
         """Return the newest position."""
@@ -86,7 +86,9 @@ class SqlIndexFeed:
 
     def applied(self) -> int:
         """Return the position below the oldest change that is not applied."""
-        return self._number(_select_applied())
+        with self._database.reading() as connection:
+            [(position,)] = run_kept(connection, _select_applied(), {})
+        return int(position)
 
     def pending_count(self) -> int:
         """Count the changes that are not applied."""
@@ -107,7 +109,7 @@ class SqlIndexFeed:
         if parameters["limit"] <= 0:
             return []
         with self._database.reading() as connection:
-            text = connection.execute(statement, parameters).scalar_one()
+            [(text,)] = run_kept(connection, statement, parameters)
         return [
             Change(position, row, memory_id, _ACTIONS[action], revision, time)
             for position, row, memory_id, action, revision, time in sorted(rows_of_text(text))
@@ -162,7 +164,7 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
     wanted = list_parameter(dict.fromkeys(rows))
-    text = connection.execute(_select_live(), {"rows": wanted}).scalar_one()
+    [(text,)] = run_kept(connection, _select_live(), {"rows": wanted})
     return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
 
 
@@ -219,7 +221,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
 def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     if not rows:
         return {}
-    text = connection.execute(_select_vectors(), {"rows": list_parameter(rows)}).scalar_one()
+    [(text,)] = run_kept(connection, _select_vectors(), {"rows": list_parameter(rows)})
     return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import execute_quickly
+from backends.sql.dialect import run_kept
 from backends.sql.tables import EMPTY, memories, outbox, revisions
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer
@@ -22,7 +22,7 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
     """Note the present revisions of the memories with these rows, each from its update_time on."""
     noted = {"first": first, "last": last, "action": action.value}
-    execute_quickly(connection, _note_revisions(), noted)
+    run_kept(connection, _note_revisions(), noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def note_changes(connection: sa.Connection, noted: Noted) -> None:
         "offset": noted.last_position - noted.last,
         "private": "" if noted.was_public else Layer.SESSION.value,
     }
-    execute_quickly(connection, _note_changes(), values)
+    run_kept(connection, _note_changes(), values)
 
 
 @cache

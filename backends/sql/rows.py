@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
 from backends.sql.codec import Values, memory_values, record_row, record_values, stored_terms
-from backends.sql.dialect import BLOCK_PARAMETERS, element, execute_quickly, exploded, insert_new
+from backends.sql.dialect import BLOCK_PARAMETERS, element, exploded, insert_new, run_kept, run_text
 from backends.sql.tables import (
     IS_LIVE,
     memories,
@@ -92,9 +92,9 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     """
     between = {"first": written[0].row, "last": written[-1].row}
     if any(memory.tags for memory in written):
-        execute_quickly(connection, _insert_tags(), between)
+        run_kept(connection, _insert_tags(), between)
     if any(memory.keywords for memory in written):
-        execute_quickly(connection, _insert_keywords(), between)
+        run_kept(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     _insert(connection, memory_metadata, metadata)
 
@@ -143,13 +143,12 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any
         while block > len(rows) - start:
             block >>= 1
         flat = tuple(chain.from_iterable(rows[start : start + block]))
-        connection.exec_driver_sql(_insert_sql(connection.dialect, table, block), flat)
+        run_text(connection, _insert_sql(connection.dialect, table, block), flat)
         start += block
 
 
 @cache
 def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
-    # Given to the driver as it is, with flat values: it takes half the time it takes through execute().
     head, word, places = str(sa.insert(table).compile(dialect=dialect)).partition(" VALUES ")
     return head + word + ", ".join([places] * rows)
 

@@ -17,7 +17,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from backends.sql import requests
 from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
 from backends.sql.filters import within
 from backends.sql.journal import Noted, note_changes, note_revisions
@@ -69,18 +69,18 @@ class SqlTransaction:
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
         position, inserted, name = self._position, len(self._inserted), f"savepoint_{self._depth}"
-        self._connection.exec_driver_sql(f"SAVEPOINT {name}")
+        run_text(self._connection, f"SAVEPOINT {name}")
         self._depth += 1
         try:
             yield
             self.refuse_when_void()
         except BaseException:
-            self._connection.exec_driver_sql(f"ROLLBACK TO {name}")
+            run_text(self._connection, f"ROLLBACK TO {name}")
             self._position, self._is_void = position, False
             del self._inserted[inserted:]
             raise
         finally:
-            self._connection.exec_driver_sql(f"RELEASE {name}")
+            run_text(self._connection, f"RELEASE {name}")
             self._depth -= 1
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
@@ -115,7 +115,8 @@ class SqlTransaction:
         if not session_id:
             return None
         place = {"owner": owner, "project_id": project_id, "session_id": session_id}
-        return self._connection.execute(_select_last_row(), place).scalar()
+        rows = run_kept(self._connection, _select_last_row(), place)
+        return rows[0][0] if rows else None
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
@@ -212,8 +213,10 @@ class SqlTransaction:
 
     def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of rows and positions; return the last of each."""
-        taken = self._connection.execute(_take_numbers(), {"rows": rows, "positions": positions}).one()
-        return taken[0], taken[1]
+        [(last_row, last_position)] = run_kept(
+            self._connection, _take_numbers(), {"rows": rows, "positions": positions}
+        )
+        return last_row, last_position
 
     def _log(self, noted: Noted) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)
@@ -221,7 +224,7 @@ class SqlTransaction:
         self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
-        found = self._connection.execute(statement, {"wanted": list_parameter(values), **place})
+        found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
     def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:

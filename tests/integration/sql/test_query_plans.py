@@ -5,16 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import sqlalchemy as sa
 
-from backends.sql import SqlMetadataStore
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
 from memsvc.domain.memory import Keyword, Memory
 from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -26,6 +27,7 @@ CURSOR = PageCursor(to_micros(NOW), 1)
 SCANS_ALLOWED = (
     "SCAN listed_",
     "SCAN chosen",
+    "SCAN exploded",
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
@@ -87,7 +89,7 @@ USES: dict[str, Use] = {
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
     "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),
     "last_row": _in_transaction(lambda transaction: transaction.last_row(OWNER, "", "s")),
-    "insert": lambda store: insert(store, factories.memory("new")),
+    "insert": lambda store: insert(store, factories.memory("new", keywords=(Keyword("b", 1.0),), tags=("b",))),
     "update": _update,
     "purge": _purge,
     "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
@@ -100,6 +102,41 @@ USES: dict[str, Use] = {
 }
 
 
+class _Cursor(sqlite3.Cursor):
+    """Notes what it executes."""
+
+    noted: ClassVar[list[tuple[str, Any]]] = []
+
+    def execute(self, statement: str, parameters: Any = ()) -> _Cursor:
+        self.noted.append((statement, parameters))
+        super().execute(statement, parameters)
+        return self
+
+    def executemany(self, statement: str, parameters: Any) -> _Cursor:
+        self.noted.append((statement, parameters[0]))
+        super().executemany(statement, parameters)
+        return self
+
+
+class _Connection(sqlite3.Connection):
+    def cursor(self, _factory: object = None) -> Any:
+        return super().cursor(_Cursor)
+
+
+def _watch(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+    options["factory"] = _Connection
+
+
+@pytest.fixture
+def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
+    """Open a store whose statements are noted where the driver gets them."""
+    sa.event.listen(sa.Engine, "do_connect", _watch)
+    with SQL.open(SqlSettings(), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        yield store
+    sa.event.remove(sa.Engine, "do_connect", _watch)
+
+
 class _Plans:
     """The plan of every statement that a store runs, line by line."""
 
@@ -109,16 +146,10 @@ class _Plans:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        statements: list[tuple[str, Any]] = []
-
-        def note(_c: object, _u: object, statement: str, parameters: Any, _x: object, many: bool) -> None:  # noqa: FBT001
-            statements.append((statement, parameters[0] if many else parameters))
-
-        sa.event.listen(self._database._engine, "before_cursor_execute", note)
+        _Cursor.noted.clear()
         yield
-        sa.event.remove(self._database._engine, "before_cursor_execute", note)
         with closing(sqlite3.connect(self._database.path)) as connection:
-            for statement, parameters in statements:
+            for statement, parameters in _Cursor.noted:
                 if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
                     plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
                     self.lines += [line[3] for line in plan]
