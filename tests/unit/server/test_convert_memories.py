@@ -71,7 +71,7 @@ def read_back(message: types.Memory) -> dict[str, object]:
         if field.name in HIDDEN:
             continue
         value = getattr(message, field.name)
-        if field.name.endswith("_time"):
+        if field.name.endswith("_time") or field.name in {"valid_from", "valid_to"}:
             is_set = message.HasField(field.name)  # type: ignore[arg-type] # the name of a time
             value = time_from_proto(value) if is_set else None
         values[field.name] = value
