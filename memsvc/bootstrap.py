@@ -13,6 +13,8 @@ from random import Random
 from pydantic import ValidationError
 
 from memsvc.data_directory import DataDirectory, owned
+from memsvc.domain.memory import Origin
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.domain.secrets import Redactor
@@ -24,6 +26,11 @@ from memsvc.engine.capture.flush import Flush
 from memsvc.engine.capture.listening import Listening
 from memsvc.engine.capture.recognising import Recognising
 from memsvc.engine.capture.storing import Storing
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.history.search import LookingBack
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -47,6 +54,8 @@ from memsvc.engine.sessions.opening import Opening, SessionDefaults
 from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer
 from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
+from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
@@ -56,6 +65,7 @@ from memsvc.engine.write.placing import Placing
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.requests import Requests, forget_old_requests
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext, BackendSettings
@@ -180,9 +190,14 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
         recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
+            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
+            utc_now,
+            _looking_back(settings, backends, embedding).readers,
         ),
         sessions=_sessions(settings, backends, writes, stack),
+        retrospect=Retrospect(reads),
+        checkpoints=writes.checkpoints,
+        checkpoint_rollback=writes.checkpoint_rollback,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -195,7 +210,29 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         ),
         performance=performance,
         embedding=embedding,
+        watching=writes.watching,
+        reviewing=writes.reviewing,
     )
+
+
+def _policy(settings: Settings) -> TrustPolicy:
+    provenance = settings.provenance
+    trust = {origin: float(getattr(provenance, f"trust_{origin.value.lower()}")) for origin in Origin}
+    return TrustPolicy(trust, provenance.quarantine_below)
+
+
+def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
+    bell = Bell()
+    committer.on_commit_of(bell.ring)
+    if settings.watch.poll_seconds:
+        stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
+    kept = timedelta(days=settings.indexing.outbox_days)
+    return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
+
+
+def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
 def _constants(settings: Settings) -> Constants:
@@ -257,6 +294,10 @@ class _Writing:
     accesses: AccessCounts
     committer: Committer
     drafting: Drafting
+    watching: Watching
+    reviewing: Reviewing
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
 
 
 def _writing(
@@ -283,6 +324,7 @@ def _writing(
         now=utc_now,
         random=random,
         redactor=Redactor(is_on=settings.redaction.writes),
+        policy=_policy(settings),
     )
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
@@ -296,6 +338,10 @@ def _writing(
         accesses=accesses,
         committer=committer,
         drafting=drafting,
+        watching=_watching(settings, store, committer, stack),
+        reviewing=Reviewing(recording, requests, utc_now),
+        checkpoints=Checkpoints(store, committer, utc_now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from backends.sql.dialect import SNAPSHOT_BEGIN, WRITE_BEGIN, prepare_connection
+from backends.sql.dialect import SNAPSHOT_BEGIN, WRITE_BEGIN, prepare_connection, run_text
 from backends.sql.errors import BACKEND, translate
 from backends.sql.settings import SqlSettings
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
@@ -54,11 +54,11 @@ class Database:
     def snapshot(self) -> Iterator[sa.Connection]:
         """Lend a connection on which all statements see the same state."""
         with translate(), self._borrowed() as connection:
-            connection.exec_driver_sql(SNAPSHOT_BEGIN)
+            run_text(connection, SNAPSHOT_BEGIN)
             try:
                 yield connection
             finally:
-                connection.exec_driver_sql("ROLLBACK")
+                run_text(connection, "ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -67,10 +67,10 @@ class Database:
         try:
             with translate():
                 connection = self._writing_connection()
-                connection.exec_driver_sql(WRITE_BEGIN)
+                run_text(connection, WRITE_BEGIN)
                 try:
                     yield connection
-                    connection.exec_driver_sql("COMMIT")
+                    run_text(connection, "COMMIT")
                 except BaseException:
                     self._undo(connection)
                     raise

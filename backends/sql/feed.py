@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text
+from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
-from backends.sql.tables import IS_LIVE, IS_PENDING, ONE, counters, memories, memory_chunks, memory_vectors, outbox
+from backends.sql.tables import IS_LIVE, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
@@ -78,7 +78,7 @@ class SqlIndexFeed:
             return
         positions = list_parameter(change.position for change in changes)
         with self._database.writing() as connection:
-            connection.execute(_mark_applied(), {"positions": positions})
+            run_kept(connection, _mark_applied(), {"positions": positions})
 
     def head(self) -> int:
         """Return the newest position."""
@@ -86,17 +86,20 @@ class SqlIndexFeed:
 
     def applied(self) -> int:
         """Return the position below the oldest change that is not applied."""
-        return self._number(_select_applied())
+        with self._database.reading() as connection:
+            [(position,)] = run_kept(connection, _select_applied(), {})
+        return int(position)
 
     def pending_count(self) -> int:
         """Count the changes that are not applied."""
         return self._number(sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING))
 
     def trim(self, *, before: datetime) -> int:
-        """Remove old changes that are applied."""
-        statement = sa.delete(outbox).where(outbox.c.applied == ONE, outbox.c.time < to_micros(before))
+        """Remove the oldest changes."""
         with self._database.writing() as connection:
-            return connection.execute(statement).rowcount
+            kept = connection.execute(_select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
+            old = sa.true() if kept is None else outbox.c.position < kept
+            return connection.execute(sa.delete(outbox).where(old)).rowcount
 
     def _number(self, statement: sa.Select[Any]) -> int:
         with self._database.reading() as connection:
@@ -106,7 +109,7 @@ class SqlIndexFeed:
         if parameters["limit"] <= 0:
             return []
         with self._database.reading() as connection:
-            text = connection.execute(statement, parameters).scalar_one()
+            [(text,)] = run_kept(connection, statement, parameters)
         return [
             Change(position, row, memory_id, _ACTIONS[action], revision, time)
             for position, row, memory_id, action, revision, time in sorted(rows_of_text(text))
@@ -146,6 +149,13 @@ def _select_applied() -> sa.Select[Any]:
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
 
 
+@cache
+def _select_first_kept() -> sa.Select[Any]:
+    # In the order of positions, so that no more is read than will be removed.
+    is_kept = sa.or_(outbox.c.applied == ZERO, outbox.c.time >= sa.bindparam("before"))
+    return sa.select(outbox.c.position).where(is_kept).order_by(outbox.c.position).limit(1)
+
+
 def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:
     return statement.where(memories.c.row > after_row, IS_LIVE).order_by(memories.c.row).limit(max(0, limit))
 
@@ -154,7 +164,7 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
     wanted = list_parameter(dict.fromkeys(rows))
-    text = connection.execute(_select_live(), {"rows": wanted}).scalar_one()
+    [(text,)] = run_kept(connection, _select_live(), {"rows": wanted})
     return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
 
 
@@ -211,7 +221,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
 def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     if not rows:
         return {}
-    text = connection.execute(_select_vectors(), {"rows": list_parameter(rows)}).scalar_one()
+    [(text,)] = run_kept(connection, _select_vectors(), {"rows": list_parameter(rows)})
     return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
 
 

@@ -16,7 +16,6 @@ from backends.sql.codec import Values, memory_values, record_row, record_values,
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
     element,
-    execute_quickly,
     exploded,
     insert_new,
     list_parameter,
@@ -24,6 +23,8 @@ from backends.sql.dialect import (
     pair_of,
     pairs,
     pairs_parameter,
+    run_kept,
+    run_text,
 )
 from backends.sql.tables import (
     IS_LIVE,
@@ -127,9 +128,9 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     """
     between = {"first": written[0].row, "last": written[-1].row}
     if any(memory.tags for memory in written):
-        execute_quickly(connection, _insert_tags(), between)
+        run_kept(connection, _insert_tags(), between)
     if any(memory.keywords for memory in written):
-        execute_quickly(connection, _insert_keywords(), between)
+        run_kept(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     _insert(connection, memory_metadata, metadata)
 
@@ -178,13 +179,12 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any
         while block > len(rows) - start:
             block >>= 1
         flat = tuple(chain.from_iterable(rows[start : start + block]))
-        connection.exec_driver_sql(_insert_sql(connection.dialect, table, block), flat)
+        run_text(connection, _insert_sql(connection.dialect, table, block), flat)
         start += block
 
 
 @cache
 def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
-    # Given to the driver as it is, with flat values: it takes half the time it takes through execute().
     head, word, places = str(sa.insert(table).compile(dialect=dialect)).partition(" VALUES ")
     return head + word + ", ".join([places] * rows)
 

@@ -15,17 +15,19 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
+from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
 from backends.sql.filters import within
-from backends.sql.journal import note_changes, note_revisions, note_scattered
+from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
 from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
 from backends.sql.sessions import SqlSessionWrites
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
+from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory, Status, put_away
+from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc.ports.sessions import SessionWrites
@@ -45,11 +47,17 @@ class SqlTransaction:
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
         self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race)
+        self._owners: set[str] = set()
 
     @property
     def changed(self) -> AbstractSet[int]:
         """Return the rows of memories that were there before and may be otherwise now."""
         return self._changed
+
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return whose memories were changed here."""
+        return self._owners
 
     @property
     def inserted(self) -> Sequence[Record]:
@@ -70,18 +78,18 @@ class SqlTransaction:
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
         position, inserted, name = self._position, len(self._inserted), f"savepoint_{self._depth}"
-        self._connection.exec_driver_sql(f"SAVEPOINT {name}")
+        run_text(self._connection, f"SAVEPOINT {name}")
         self._depth += 1
         try:
             yield
             self.refuse_when_void()
         except BaseException:
-            self._connection.exec_driver_sql(f"ROLLBACK TO {name}")
+            run_text(self._connection, f"ROLLBACK TO {name}")
             self._position, self._is_void = position, False
             del self._inserted[inserted:]
             raise
         finally:
-            self._connection.exec_driver_sql(f"RELEASE {name}")
+            run_text(self._connection, f"RELEASE {name}")
             self._depth -= 1
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
@@ -116,7 +124,8 @@ class SqlTransaction:
         if not session_id:
             return None
         place = {"owner": owner, "project_id": project_id, "session_id": session_id}
-        return self._connection.execute(_select_last_row(), place).scalar()
+        rows = run_kept(self._connection, _select_last_row(), place)
+        return rows[0][0] if rows else None
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
@@ -129,7 +138,8 @@ class SqlTransaction:
         with self._void_on_race():
             insert_records(self._connection, numbered)
         self._inserted += numbered
-        self._log(first, rows, ChangeAction.CREATED, positions)
+        self._owners.update({memory.scope.owner for memory in written})
+        self._log(Noted(first, rows, ChangeAction.CREATED, self._time, positions))
         return written
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
@@ -141,7 +151,9 @@ class SqlTransaction:
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
         self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
-        self._log(before.row, before.row, action, position)
+        self._owners.add(before.scope.owner)
+        was_public = before.layer is not Layer.SESSION
+        self._log(Noted(before.row, before.row, action, self._time, position, was_public=was_public))
 
     def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
         """Write the next revision of many memories."""
@@ -150,6 +162,7 @@ class SqlTransaction:
         _, last = self._allot(rows=0, positions=len(memories))
         after = [put_away(memory, status, self._now) for memory in memories]
         self._changed.update(memory.row for memory in memories)
+        self._owners.update(memory.scope.owner for memory in memories)
         with self._void_on_race():
             put_away_rows(self._connection, memories, after)
         note_scattered(self._connection, after, ChangeAction.UPDATED, self._time, last)
@@ -163,9 +176,11 @@ class SqlTransaction:
             return
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
-        note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
+        self._owners.add(stored.scope.owner)
+        note_changes(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
+        insert_tombstone(self._connection, stored, self._time)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -195,6 +210,15 @@ class SqlTransaction:
         """Forget old requests."""
         return requests.forget(self._connection, before)
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return read_checkpoint(self._connection, owner, project_id, name)
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        with self._void_on_race():
+            insert_checkpoint(self._connection, checkpoint)
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -215,16 +239,18 @@ class SqlTransaction:
 
     def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of rows and positions; return the last of each."""
-        taken = self._connection.execute(_take_numbers(), {"rows": rows, "positions": positions}).one()
-        return taken[0], taken[1]
+        [(last_row, last_position)] = run_kept(
+            self._connection, _take_numbers(), {"rows": rows, "positions": positions}
+        )
+        return last_row, last_position
 
-    def _log(self, first: int, last: int, action: ChangeAction, last_position: int) -> None:
-        note_revisions(self._connection, first, last, action, self._time)
-        note_changes(self._connection, first, last, action, self._time, last_position)
-        self._position = last_position
+    def _log(self, noted: Noted) -> None:
+        note_revisions(self._connection, noted.first, noted.last, noted.action)
+        note_changes(self._connection, noted)
+        self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
-        found = self._connection.execute(statement, {"wanted": list_parameter(values), **place})
+        found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
     def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:

@@ -9,6 +9,7 @@ from memsvc.client.projects import Project, find_project
 from memsvc.client.sessions import SessionMessage, ToolCall
 from memsvc.client.synchronous import Memsvc
 from memsvc.client.values import (
+    AsOf,
     Changes,
     ChatToolCall,
     DocumentFields,
@@ -16,12 +17,14 @@ from memsvc.client.values import (
     Filters,
     MemoryFields,
     Message,
+    NewMemory,
     Search,
     SearchOptions,
 )
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "AsOf",
     "AsyncMemsvc",
     "Changes",
     "ChatToolCall",
@@ -32,6 +35,7 @@ __all__ = [
     "Memsvc",
     "MemsvcCallError",
     "Message",
+    "NewMemory",
     "Project",
     "Search",
     "SearchOptions",

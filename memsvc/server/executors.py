@@ -86,8 +86,9 @@ class Executors:
     write: NamedExecutor
     meta: NamedExecutor
     language: NamedExecutor
+    watch: NamedExecutor
 
     def close(self) -> None:
         """Close all of them."""
-        for executor in (self.search, self.write, self.meta, self.language):
+        for executor in (self.search, self.write, self.meta, self.language, self.watch):
             executor.close()

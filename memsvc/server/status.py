@@ -67,10 +67,16 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
     return (reply,)
 
 
+_RESOURCES = {"checkpoint": "checkpoint", "session_id": "session", "memory": "memory", "memory_id": "memory"}
+
+
 def _resource(error: MemsvcError) -> Sequence[Message]:
-    kind = "session" if "session_id" in error.metadata else "memory"
-    name = next((error.metadata[key] for key in ("memory", "memory_id", "session_id") if key in error.metadata), "")
-    return (details.ResourceInfo(resource_type=kind, resource_name=name, description=cut(error.message)),)
+    named = error.metadata
+    key = next((key for key in _RESOURCES if key in named), "memory")
+    resource = details.ResourceInfo(
+        resource_type=_RESOURCES[key], resource_name=named.get(key, ""), description=cut(error.message)
+    )
+    return (resource,)
 
 
 def _precondition(error: MemsvcError) -> Sequence[Message]:
@@ -98,6 +104,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.MemoryNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.MemoryExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RevisionConflictError: Row(_CODE.ABORTED),
+    errors.RevisionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RequestIdReusedError: Row(_CODE.ALREADY_EXISTS),
     errors.DimensionMismatchError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.CapabilityMissingError: Row(_CODE.UNIMPLEMENTED),
@@ -110,6 +119,10 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.SessionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.SessionExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.SessionNotActiveError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NotQuarantinedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
+    errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import sqlalchemy as sa
 
-from backends.sql import SqlMetadataStore
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
 from memsvc.domain.memory import Keyword, Memory, Status
@@ -25,6 +25,7 @@ from memsvc.domain.session import (
     SessionName,
     SessionState,
 )
+from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -36,6 +37,7 @@ CURSOR = PageCursor(to_micros(NOW), 1)
 SCANS_ALLOWED = (
     "SCAN listed_",
     "SCAN chosen",
+    "SCAN exploded",
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
@@ -89,6 +91,12 @@ USES: dict[str, Use] = {
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
+    "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
+    "known_at": lambda store: store.memories.known_at([1, 2, 3], NOW, reach=ADA),
+    "changed since": lambda store: store.memories.rows_where(Range(Field.UPDATE_TIME, above=1), reach=ADA),
+    "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
+    "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
+    "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
     "scan": lambda store: store.feed.scan(after_row=0, limit=9),
@@ -105,10 +113,14 @@ USES: dict[str, Use] = {
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
     "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),
     "last_row": _in_transaction(lambda transaction: transaction.last_row(OWNER, "", "s")),
-    "insert": lambda store: insert(store, factories.memory("new")),
+    "insert": lambda store: insert(store, factories.memory("new", keywords=(Keyword("b", 1.0),), tags=("b",))),
     "update": _update,
     "purge": _purge,
     "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
+    "changes.after": lambda store: store.changes.after(0, reach=ADA, limit=9),
+    "changes.count": lambda store: store.changes.count(0, reach=ADA),
+    "changes.states": lambda store: store.changes.states([(1, 1), (1, 2), (2, 1)]),
+    "changes.identity": lambda store: store.changes.identity,
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
     "session": lambda store: store.sessions.get(TALK),
     "sessions": lambda store: store.sessions.page(OWNER, "", states=set(SessionState), before=5, limit=9),
@@ -130,6 +142,41 @@ USES: dict[str, Use] = {
 }
 
 
+class _Cursor(sqlite3.Cursor):
+    """Notes what it executes."""
+
+    noted: ClassVar[list[tuple[str, Any]]] = []
+
+    def execute(self, statement: str, parameters: Any = ()) -> _Cursor:
+        self.noted.append((statement, parameters))
+        super().execute(statement, parameters)
+        return self
+
+    def executemany(self, statement: str, parameters: Any) -> _Cursor:
+        self.noted.append((statement, parameters[0]))
+        super().executemany(statement, parameters)
+        return self
+
+
+class _Connection(sqlite3.Connection):
+    def cursor(self, _factory: object = None) -> Any:
+        return super().cursor(_Cursor)
+
+
+def _watch(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+    options["factory"] = _Connection
+
+
+@pytest.fixture
+def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
+    """Open a store whose statements are noted where the driver gets them."""
+    sa.event.listen(sa.Engine, "do_connect", _watch)
+    with SQL.open(SqlSettings(), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        yield store
+    sa.event.remove(sa.Engine, "do_connect", _watch)
+
+
 class _Plans:
     """The plan of every statement that a store runs, line by line."""
 
@@ -139,16 +186,10 @@ class _Plans:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        statements: list[tuple[str, Any]] = []
-
-        def note(_c: object, _u: object, statement: str, parameters: Any, _x: object, many: bool) -> None:  # noqa: FBT001
-            statements.append((statement, parameters[0] if many else parameters))
-
-        sa.event.listen(self._database._engine, "before_cursor_execute", note)
+        _Cursor.noted.clear()
         yield
-        sa.event.remove(self._database._engine, "before_cursor_execute", note)
         with closing(sqlite3.connect(self._database.path)) as connection:
-            for statement, parameters in statements:
+            for statement, parameters in _Cursor.noted:
                 if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
                     plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
                     self.lines += [line[3] for line in plan]
@@ -204,6 +245,26 @@ def test_lists_are_read_in_order_from_an_index(
     }
     sorts = [index for index, line in enumerate(plans.lines) if "TEMP B-TREE" in line]
     assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
+
+
+def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans) -> None:
+    """A page of an owner's changes does not walk through those of others, nor is it sorted."""
+    with plans.recorded():
+        store.changes.after(1, reach=ADA, limit=9)
+
+    entered = "SEARCH outbox USING INDEX outbox_reach (owner=? AND project_id=? AND position>?)"
+    assert len([line for line in plans.lines if line == entered]) == len(ADA.project_ids)
+    assert not any("TEMP B-TREE" in line for line in plans.lines)
+
+
+def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStore, plans: _Plans) -> None:
+    """Listing the few that wait does not walk through all others."""
+    waiting = And((AnyOf(Field.STATUS, ("QUARANTINED",)), Not(AnyOf(Field.LAYER, ("SESSION",)))))
+    with plans.recorded():
+        store.memories.page(reach=ADA, where=waiting, order=Order(), after=CURSOR, limit=9)
+
+    assert any("USING INDEX memories_quarantined (" in line for line in plans.lines)
+    assert not any("memories_create_time" in line for line in plans.lines)
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)

@@ -21,6 +21,8 @@ from memsvc.client import sessions, values
         (choices.Index, values.Index),
         (choices.Role, values.Role),
         (choices.SessionState, sessions.SessionState),
+        (choices.Origin, values.Origin),
+        (choices.Verdict, values.Verdict),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

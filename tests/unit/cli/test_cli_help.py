@@ -22,7 +22,12 @@ COMMANDS = (
     "capture",
     "append",
     "ingest",
+    "history",
+    "rollback",
+    "checkpoint",
     "import",
+    "watch",
+    "quarantine",
     "stats",
     "perf",
     "diagnose",
@@ -30,9 +35,12 @@ COMMANDS = (
     "backends",
     "session",
 )
-SESSION_COMMANDS = ("create", "append", "show", "list", "messages", "trim", "close", "reopen")
-LOCAL = {"serve", "check", "demo", "backends", "session"}
-"""The commands that talk to no running service."""
+LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "session"}
+"""The commands that talk to no running service, and groups of commands."""
+GROUPS = {
+    "checkpoint": ("create", "list", "diff", "rollback"),
+    "session": ("create", "append", "show", "list", "messages", "trim", "close", "reopen"),
+}
 
 
 def test_help_names_every_command() -> None:
@@ -53,10 +61,10 @@ def test_every_command_has_help(command: str) -> None:
     assert [option for option in wanted if option not in told.stdout] == []
 
 
-@pytest.mark.parametrize("command", SESSION_COMMANDS)
-def test_every_session_command_has_help(command: str) -> None:
-    """They take the same connection as the others."""
-    told = CliRunner().invoke(app, ["session", command, "--help"])
+@pytest.mark.parametrize(("group", "command"), [(group, one) for group, several in GROUPS.items() for one in several])
+def test_every_command_of_a_group_has_help(group: str, command: str) -> None:
+    """They take the same connection."""
+    told = CliRunner().invoke(app, [group, command, "--help"])
 
     assert told.exit_code == 0
     assert [option for option in ("--address", "--user", "--project", "--json") if option not in told.stdout] == []
