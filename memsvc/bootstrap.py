@@ -56,12 +56,13 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
 
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""
-PORTS = ("metadata", "vectors", "lexical", "embedder")
+PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
 
 
 class StartError(Exception):
@@ -76,6 +77,7 @@ class Backends:
     vectors: VectorIndex
     lexical: LexicalIndex
     embedder: Embedder
+    tokenizer: Tokenizer
     names: tuple[tuple[str, str], ...]
 
     def pinged(self) -> tuple[Pinged, ...]:

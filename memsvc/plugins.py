@@ -14,6 +14,7 @@ GROUPS = {
     "vectors": "memsvc.vector_indexes",
     "lexical": "memsvc.lexical_indexes",
     "embedder": "memsvc.embedders",
+    "tokenizer": "memsvc.tokenizers",
 }
 """The entry-point group of each port."""
 

