@@ -15,6 +15,7 @@ GROUPS = {
     "lexical": "memsvc.lexical_indexes",
     "embedder": "memsvc.embedders",
     "tokenizer": "memsvc.tokenizers",
+    "reranker": "memsvc.rerankers",
 }
 """The entry-point group of each port."""
 

@@ -15,6 +15,7 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
+from backends.sql.essentials import read_essentials
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.history import SqlHistoryReads
@@ -23,6 +24,7 @@ from backends.sql.paging import read_page
 from backends.sql.recent import Recent
 from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
 from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
+from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
@@ -129,6 +131,13 @@ class SqlMemoryReads(SqlHistoryReads):
         with self._database.reading() as connection:
             found = connection.execute(_select_chunks(), {"entry": entries}).all()
         return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
+
+    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+        """Return what is loaded at a start."""
+        if limit <= 0:
+            return []
+        with self._database.snapshot() as connection:
+            return read_essentials(connection, essential, reach, limit)
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return one revision of a memory."""
