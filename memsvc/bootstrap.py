@@ -18,6 +18,8 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
+from memsvc.engine.context.contexts import Contexts, Sources
+from memsvc.engine.context.core import Core
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.dense import PastVectors
 from memsvc.engine.history.retrospect import Retrospect
@@ -38,6 +40,7 @@ from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.ranking import Ranker
 from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.read.refining import Refining
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.watch.bell import Bell
@@ -56,6 +59,7 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
@@ -63,6 +67,8 @@ from memsvc.settings import BackendChoice, Settings
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
+OPTIONAL_PORTS = ("reranker",)
+"""Ports that the settings may leave without a backend."""
 
 
 class StartError(Exception):
@@ -79,6 +85,7 @@ class Backends:
     embedder: Embedder
     tokenizer: Tokenizer
     names: tuple[tuple[str, str], ...]
+    reranker: Reranker | None = None
 
     def pinged(self) -> tuple[Pinged, ...]:
         """Return how to ask each backend whether it is there."""
@@ -98,7 +105,8 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
         PluginError: A backend cannot be chosen.
         StartError: An option of a backend is wrong; nothing was opened.
     """
-    choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
+    chosen = {port: getattr(settings, port) for port in (*PORTS, *OPTIONAL_PORTS)}
+    choices: dict[str, BackendChoice] = {port: choice for port, choice in chosen.items() if choice is not None}
     specs = {port: load_backend(port, choice.backend) for port, choice in choices.items()}
     options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
     with ExitStack() as stack:
@@ -106,9 +114,9 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
             port: stack.enter_context(
                 specs[port].open(options[port], BackendContext(directory=directory / port, now=utc_now))
             )
-            for port in PORTS
+            for port in choices
         }
-        yield Backends(**backends, names=tuple((port, choices[port].backend) for port in PORTS))
+        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()))
 
 
 def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
@@ -152,19 +160,25 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     )
     stack.callback(retrieval.close)
     reads = backends.metadata.memories
+    ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
+    readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
+    recall = Recall(readers, utc_now, _looking_back(settings, backends, embedding).readers)
+    core = Core(reads, backends.metadata.feed, utc_now)
+    writes.committer.on_commit(core.note_commit)
+    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom)
+    contexts = Contexts(sources, threads=settings.server.search_threads)
+    stack.callback(contexts.close)
     return Application(
         remember=writes.remember,
         revise=writes.revise,
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
-        recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
-            utc_now,
-            _looking_back(settings, backends, embedding).readers,
-        ),
+        recall=recall,
         retrospect=Retrospect(reads),
         checkpoints=writes.checkpoints,
         checkpoint_rollback=writes.checkpoint_rollback,
+        core=core,
+        contexts=contexts,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -253,6 +267,7 @@ def _indexing(
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
+    committer: Committer
     remember: Remember
     revise: Revise
     importing: Importing
@@ -292,6 +307,7 @@ def _writing(
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)
     return _Writing(
+        committer=committer,
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),

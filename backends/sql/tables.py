@@ -76,9 +76,7 @@ IS_LIVE = memories.c.status != DELETED
 IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
-IS_CORE = sa.or_(
-    memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'")
-)
+IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
 

@@ -13,9 +13,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 NEGATIONS = frozenset(
-    ("not", "no", "never", "none", "without", "n't", "cannot", "don't", "doesn't", "didn't", "isn't", "aren't")
-    + ("wasn't", "weren't", "won't", "can't", "不", "没", "没有", "未", "无", "别", "不是", "不再", "不要", "不会", "不能")
-)
+    (
+        "not", "no", "never", "none", "nothing", "without", "cannot", "don't", "doesn't", "didn't", "isn't", "aren't",
+        "wasn't", "weren't", "won't", "can't", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "won", "nt", "n't",
+    )
+)  # fmt: skip
+"""As words and as what the analysis leaves of them."""
+HAN_NEGATIONS = ("不", "没", "未", "无", "別", "别", "勿", "莫")
+"""A word that begins so may negate; that some do not only keeps two texts apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Wording:
 
 def is_decisive(term: str) -> bool:
     """Return whether texts that differ in a term say something else: a number, or a negation."""
-    return term in NEGATIONS or any(sign.isdigit() for sign in term)
+    return term in NEGATIONS or term.startswith(HAN_NEGATIONS) or any(sign.isdigit() for sign in term)
 
 
 def cosine(one: Wording, other: Wording) -> float:

@@ -54,9 +54,7 @@ class StoreEssentialsContract(StoreSeams):
         made = [distinct(status=status, **fields) for status in Status if status is not Status.ACTIVE]
         private = distinct(layer=Layer.SESSION, session_id="s", **fields)
         expired = distinct(expire_time=NOW - timedelta(days=1), **fields)
-        *_, kept, changed, gone = insert(
-            store, *made, private, expired, distinct(**fields), distinct(**fields)
-        )
+        *_, kept, changed, gone = insert(store, *made, private, expired, distinct(**fields), distinct(**fields))
         revise(store, changed, layer=Layer.LONG_TERM, tier=Tier.CONTEXTUAL, kind=Kind.FACT)
         purge(store, gone)
 

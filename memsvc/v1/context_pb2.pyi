@@ -39,16 +39,16 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     no room for all, the newest ones. Nothing without a session_id. Share: session.
     """
     CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
-    """CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds. The ones
-    that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+    """CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+    project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
     """
     CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
     """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
     first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
     """
     CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
-    """CONTEXT_SECTION_GLOBAL holds the other global memories that the query retrieves, chosen and shown as in LONG_TERM. It has
-    no share of its own and takes what is left.
+    """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+    chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
     """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
@@ -69,16 +69,16 @@ CONTEXT_SECTION_SESSION: ContextSection.ValueType  # 3
 no room for all, the newest ones. Nothing without a session_id. Share: session.
 """
 CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
-"""CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds. The ones
-that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+"""CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
 """
 CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
 """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
 first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
 """
 CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
-"""CONTEXT_SECTION_GLOBAL holds the other global memories that the query retrieves, chosen and shown as in LONG_TERM. It has
-no share of its own and takes what is left.
+"""CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 

@@ -66,9 +66,7 @@ USES: dict[str, Use] = {
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
     "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
-    "essentials": lambda store: [
-        store.memories.essentials(essential, reach=ADA, limit=9) for essential in Essential
-    ],
+    "essentials": lambda store: [store.memories.essentials(essential, reach=ADA, limit=9) for essential in Essential],
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
     "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
