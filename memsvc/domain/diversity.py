@@ -15,7 +15,8 @@ from dataclasses import dataclass
 NEGATIONS = frozenset(
     (
         "not", "no", "never", "none", "nothing", "without", "cannot", "don't", "doesn't", "didn't", "isn't", "aren't",
-        "wasn't", "weren't", "won't", "can't", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "won", "nt", "n't",
+        "wasn't", "weren't", "won't", "can't", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "won",
+        "nt", "n't",
     )
 )  # fmt: skip
 """As words and as what the analysis leaves of them."""
@@ -32,11 +33,11 @@ class Wording:
     decisive: frozenset[str]
 
     @classmethod
-    def of(cls, terms: Sequence[str]) -> Wording:
-        """Return the wording of a text with these terms."""
+    def of(cls, terms: Sequence[str], *, beyond: str = "") -> Wording:
+        """Return the wording of a text with these terms; *beyond* stands for what else it says, if anything."""
         counts = Counter(terms)
         length = math.sqrt(math.fsum(count * count for count in counts.values()))
-        return cls(counts, length, frozenset(term for term in counts if is_decisive(term)))
+        return cls(counts, length, frozenset([*filter(is_decisive, counts), *filter(None, [beyond])]))
 
 
 def is_decisive(term: str) -> bool:

@@ -279,7 +279,8 @@ class Building:
         """Return the memories that say something else than those before them, here and in earlier sections."""
         kept = []
         for memory in memories:
-            wording = Wording.of(terms(f"{memory.title} {memory.content[:COMPARED_CHARS]}"))
+            beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
+            wording = Wording.of(terms(f"{memory.title} {memory.content[:COMPARED_CHARS]}"), beyond=beyond)
             if any(is_near_duplicate(wording, other, DUPLICATE_THRESHOLD) for other in self.ledger.wordings):
                 self.ledger.leave_out(section, Reason.DUPLICATE, [memory.id])
                 continue

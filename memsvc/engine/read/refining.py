@@ -83,7 +83,8 @@ class Refining:
     def refine(self, query: SearchQuery, head: Sequence[Ranking], *, reach: Reach, deadline: Deadline) -> Refined:
         """Return the best hits anew. A stage that fails, or for which the time is too short, is skipped."""
         refined, wanted = Refined([*head]), query.refinement
-        texts = self._texts(head, reach)
+        memories = self._reads.by_rows([place.row for place in head], reach=reach)
+        texts = self._texts(head, memories)
         if wanted.rerank_depth:
             self._rerank(query, refined, texts, deadline)
         if wanted.collapse_threshold is None and wanted.mmr_lambda is None:
@@ -92,7 +93,7 @@ class Refining:
             stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
             refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
             return refined
-        wordings = {row: Wording.of(terms(text)) for row, text in texts.items()}
+        wordings = {row: Wording.of(terms(text), beyond=_beyond(memories[row])) for row, text in texts.items()}
         if wanted.collapse_threshold is not None:
             _collapse(refined, wordings, wanted.collapse_threshold)
         if wanted.mmr_lambda is not None:
@@ -135,8 +136,7 @@ class Refining:
         refined.places = [place for place in (*again, *refined.below(others)) if place.score >= query.min_score]
         return ""
 
-    def _texts(self, places: Sequence[Ranking], reach: Reach) -> dict[int, str]:
-        memories = self._reads.by_rows([place.row for place in places], reach=reach)
+    def _texts(self, places: Sequence[Ranking], memories: Mapping[int, Memory]) -> dict[int, str]:
         long = [
             (place.row, ordinal_of(place.entry_id))
             for place in places
@@ -150,6 +150,11 @@ def _text(memory: Memory, chunk: str | None) -> str:
     said = f"{memory.speaker}: " if memory.speaker else ""
     title = f"{memory.title}\n" if memory.title else ""
     return f"{title}{said}{(memory.content if chunk is None else chunk)[:WHOLE_CHARS]}"
+
+
+def _beyond(memory: Memory) -> str:
+    """Return what stands for the rest of a long memory, of which one chunk is compared."""
+    return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
 
 
 def _collapse(refined: Refined, wordings: Mapping[int, Wording], threshold: float) -> None:

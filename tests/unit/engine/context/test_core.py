@@ -49,7 +49,7 @@ def test_each_memory_is_in_the_first_list_it_fits(application: Application) -> N
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_every_write_is_seen_at_once(application: Application, hard: bool) -> None:
+def test_every_write_is_seen_at_once(application: Application, *, hard: bool) -> None:
     """A new memory, a changed one, one that is gone; writes of others leave what is kept as it is."""
     core = application.core
     assert contents(core.load(WEB, limit=9))[0] == []
