@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from memsvc.domain.filters import Filter
+from memsvc.domain.query import Selection
 from memsvc.domain.scope import Scope
 
 RECENT_DAYS = 7
@@ -72,7 +72,7 @@ class ContextQuery:
     """A context as asked for, checked and with its defaults filled in.
 
     Attributes:
-        where: What the caller's filter says of retrieved memories, the default conditions included.
+        selection: What the caller's filter says of retrieved memories, the default conditions included.
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
         earlier: The run of the earlier context, where only what changed since is wanted.
     """
@@ -83,7 +83,7 @@ class ContextQuery:
     total_tokens: int = 128_000
     shares: Shares = Shares()
     sections: frozenset[Section] = frozenset(Section)
-    where: Filter | None = None
+    selection: Selection = field(default_factory=Selection)
     relevant_limit: int = 50
     min_score: float = 0.0
     locale: Locale = Locale.EN

@@ -11,7 +11,7 @@ from memsvc.domain.essentials import Essentials
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.domain.query import Order, OrderField, SearchQuery, Selection
+from memsvc.domain.query import Order, OrderField, SearchQuery
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.context.core import LIST, Core
 from memsvc.ports.metadata import MemoryReads
@@ -68,7 +68,7 @@ def search_of(query: ContextQuery) -> SearchQuery:
         scope=query.scope,
         text=query.text,
         vector=query.vector,
-        selection=Selection(query.where),
+        selection=query.selection,
         min_score=query.min_score,
         limit=query.relevant_limit,
         snippet_chars=SNIPPET_MAX,
