@@ -8,6 +8,7 @@ import typer
 
 from memsvc.cli import (
     changes,
+    contexts,
     demo,
     history,
     importing,
@@ -41,6 +42,8 @@ app.command()(searching.search)
 app.command("history")(history.revisions)
 app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
+app.command()(contexts.context)
+app.command()(contexts.load)
 app.command("import")(importing.import_memories)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")

@@ -7,13 +7,24 @@ from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import AsOf, Changes, Draft, Filters, MemoryFields, NewMemory, Search, SearchOptions
+from memsvc.client.values import (
+    AsOf,
+    Changes,
+    ContextOptions,
+    Draft,
+    Filters,
+    MemoryFields,
+    NewMemory,
+    Search,
+    SearchOptions,
+)
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "AsOf",
     "AsyncMemsvc",
     "Changes",
+    "ContextOptions",
     "Draft",
     "Filters",
     "MemoryFields",

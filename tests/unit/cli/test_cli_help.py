@@ -22,6 +22,8 @@ COMMANDS = (
     "history",
     "rollback",
     "checkpoint",
+    "context",
+    "load",
     "import",
     "watch",
     "quarantine",
