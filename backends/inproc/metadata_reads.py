@@ -101,6 +101,27 @@ class InprocMemoryReads(InprocHistoryReads):
         ]
         return sorted(found, key=lambda memory: (-memory.importance, memory.row))[: max(0, limit)]
 
+    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of a session."""
+        rows = [
+            memory.row
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE
+            and memory.scope.session_id == session_id
+            and (memory.layer is Layer.SESSION or memory.kind is Kind.MESSAGE)
+        ]
+        return rows[::-1][: max(0, limit)]
+
+    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of what was changed lately."""
+        found = [
+            memory
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE and memory.layer is Layer.SHORT_TERM and memory.update_time >= since
+        ]
+        found.sort(key=lambda memory: (memory.update_time, memory.row), reverse=True)
+        return [memory.row for memory in found[: max(0, limit)]]
+
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return one revision of a memory."""
         state = self._state()

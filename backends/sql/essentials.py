@@ -1,4 +1,4 @@
-"""What is loaded at a start, each sort by an index of its own that holds no other memories."""
+"""What contexts and starts load, each sort by an index that holds little else."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
-from backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, memories
+from backends.sql.dialect import gathered_rows, rows_of_text
+from backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, memories
 from memsvc.domain.essentials import Essential
-from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach
 
 _CONDITIONS: Mapping[Essential, sa.ColumnElement[bool]] = {
@@ -44,4 +45,50 @@ def _select(essential: Essential) -> sa.Select[Any]:
         # Sorted by hand: the list of all memories by importance is in this order too, and would be read for it.
         .order_by(sa.literal_column("-memories.importance"), memories.c.row)
         .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
+def read_session_rows(connection: sa.Connection, session_id: str, reach: Reach, limit: int) -> list[int]:
+    """Return the newest rows of a session."""
+    found: list[int] = []
+    for project in reach.project_ids:
+        parameters = {"owner": reach.owner, "project": project, "session": session_id, "most": limit}
+        found += [row for (row,) in rows_of_text(connection.execute(_select_session(), parameters).scalar_one())]
+    return sorted(found, reverse=True)[:limit]
+
+
+def read_recent_rows(connection: sa.Connection, since: int, reach: Reach, limit: int) -> list[int]:
+    """Return the rows of the short-term memories changed last."""
+    found: list[list[int]] = []
+    for project in reach.project_ids:
+        parameters = {"owner": reach.owner, "project": project, "since": since, "most": limit}
+        found += rows_of_text(connection.execute(_select_recent(), parameters).scalar_one())
+    return [row for _, row in sorted(found, reverse=True)[:limit]]
+
+
+@cache
+def _select_session() -> sa.Select[Any]:
+    newest = _of_project(memories.c.row).where(
+        memories.c.session_id == sa.bindparam("session"),
+        sa.or_(memories.c.layer == Layer.SESSION.value, memories.c.kind == Kind.MESSAGE.value),
+    )
+    rows = newest.order_by(memories.c.row.desc()).limit(sa.bindparam("most", type_=sa.Integer)).subquery("chosen")
+    return sa.select(gathered_rows(rows.c.row))
+
+
+@cache
+def _select_recent() -> sa.Select[Any]:
+    latest = _of_project(memories.c.update_time, memories.c.row).where(
+        IS_SHORT_TERM, memories.c.update_time >= sa.bindparam("since")
+    )
+    latest = latest.order_by(memories.c.update_time.desc(), memories.c.row.desc())
+    rows = latest.limit(sa.bindparam("most", type_=sa.Integer)).subquery("chosen")
+    return sa.select(gathered_rows(rows.c.update_time, rows.c.row))
+
+
+def _of_project(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    return sa.select(*columns).where(
+        memories.c.owner == sa.bindparam("owner"),
+        memories.c.project_id == sa.bindparam("project"),
+        memories.c.status == Status.ACTIVE.value,
     )

@@ -79,6 +79,7 @@ IS_UNIQUE = memories.c.is_unique == ONE
 IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
+IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
 
 
 def _memory_index(name: str, *columns: sa.ColumnElement[object], unique: bool = False) -> sa.Index:
@@ -101,6 +102,7 @@ _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c
 _conditional("memories_core", IS_CORE, _c.owner, _c.project_id)
 _conditional("memories_active_tier", IS_ACTIVE_TIER, _c.owner, _c.project_id)
 _conditional("memories_preference", IS_PREFERENCE, _c.owner, _c.project_id)
+_conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.update_time)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
 _memory_index("memories_create_time", _c.create_time.desc())

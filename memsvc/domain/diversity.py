@@ -42,7 +42,9 @@ class Wording:
 
 def is_decisive(term: str) -> bool:
     """Return whether texts that differ in a term say something else: a number, or a negation."""
-    return term in NEGATIONS or term.startswith(HAN_NEGATIONS) or any(sign.isdigit() for sign in term)
+    if term in NEGATIONS or term.startswith(HAN_NEGATIONS):
+        return True
+    return not term.isalpha() and any(map(str.isdigit, term))
 
 
 def cosine(one: Wording, other: Wording) -> float:

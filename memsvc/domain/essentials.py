@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
-from memsvc.domain.memory import Kind, Memory
+from memsvc.domain.memory import Kind, Layer, Memory, Tier
 
 REMINDER_TAGS = ("reminder", "提醒")
+_REMINDERS = frozenset(REMINDER_TAGS)
 REMINDER_SPAN = timedelta(hours=24)
 """What lies so far back or ahead is due."""
 
@@ -46,6 +47,16 @@ def may_remind(now: datetime, span: timedelta) -> Filter:
             Range(Field.EVENT_TIME, at_least=to_micros(now - span), at_most=to_micros(now + span)),
             Or((AnyOf(Field.KIND, (Kind.TASK.value,)), AnyOf(Field.TAGS, REMINDER_TAGS))),
         )
+    )
+
+
+def may_be_loaded(memory: Memory) -> bool:
+    """Return whether a memory, as it is now, may be in one of the lists."""
+    return (
+        memory.layer is Layer.CORE
+        or memory.tier in {Tier.CORE, Tier.ACTIVE}
+        or memory.kind in {Kind.PREFERENCE, Kind.TASK}
+        or not _REMINDERS.isdisjoint(memory.tags)
     )
 
 

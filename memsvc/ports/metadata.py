@@ -111,6 +111,20 @@ class MemoryReads(HistoryReads, Protocol):
         """
         ...
 
+    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of the newest *limit* messages and private memories of a session, the newest first.
+
+        They are of status ACTIVE, and of layer SESSION or kind MESSAGE; expired ones may be among them.
+        """
+        ...
+
+    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of the *limit* SHORT_TERM memories changed last, at or after *since*, the latest first.
+
+        They are of status ACTIVE; expired ones may be among them. Equal times are in the order of rows, descending.
+        """
+        ...
+
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return a memory as it was at an earlier, or the current, revision."""
         ...

@@ -74,3 +74,41 @@ class StoreEssentialsContract(StoreSeams):
 
         assert store.memories.essentials(essential, reach=reach_of(projects=("web", "")), limit=9) == [here, there]
         assert store.memories.essentials(essential, reach=reach_of(projects=()), limit=9) == []
+
+    def test_a_session_is_read_from_its_end(self, store: MetadataStore) -> None:
+        """Messages and private memories in use, the newest first; not those of other sessions, projects or owners."""
+        talk: dict[str, Any] = {"session_id": "s", "project_id": "web"}
+        first, second, *_ = insert(
+            store,
+            distinct(kind=Kind.MESSAGE, **talk),
+            distinct(layer=Layer.SESSION, **talk),
+            distinct(**talk),
+            distinct(kind=Kind.MESSAGE, status=Status.ARCHIVED, **talk),
+            distinct(kind=Kind.MESSAGE, **talk | {"session_id": "s2"}),
+            distinct(kind=Kind.MESSAGE, **talk | {"project_id": "web-2"}),
+            distinct(kind=Kind.MESSAGE, user_id="ada-2", **talk),
+        )
+        web = reach_of(projects=("web",))
+
+        assert store.memories.session_rows("s", reach=web, limit=9) == [second.row, first.row]
+        assert store.memories.session_rows("s", reach=web, limit=1) == [second.row]
+        assert store.memories.session_rows("s", reach=web, limit=0) == []
+        assert store.memories.session_rows("", reach=web, limit=9) == []
+
+    def test_recent_memories_are_those_changed_last(self, store: MetadataStore) -> None:
+        """SHORT_TERM ones in use, from the moment given on, whenever they were made."""
+
+        def note(hours: int, **fields: Any) -> Memory:
+            moment = NOW - timedelta(hours=hours)
+            return distinct(layer=Layer.SHORT_TERM, create_time=NOW - timedelta(days=9), update_time=moment, **fields)
+
+        three, one, again, *_ = insert(
+            store, note(3), note(1), note(1), note(4), note(1, status=Status.ARCHIVED), note(1, user_id="bob"),
+            distinct(),
+        )  # fmt: skip
+        since = NOW - timedelta(hours=3)
+
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=9) == [again.row, one.row, three.row]
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=2) == [again.row, one.row]
+        assert store.memories.recent_rows(since=since, reach=reach_of(projects=("web",)), limit=9) == []
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=0) == []

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 from memsvc.domain.budget import Allowance, own_shares
@@ -71,7 +72,7 @@ class Ledger:
     counts: dict[Section, list[int]] = field(default_factory=dict)
     left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
-    wordings: list[Wording] = field(default_factory=list)
+    wordings: dict[frozenset[str], list[Wording]] = field(default_factory=dict)
 
     def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
         """Note memories that were left out."""
@@ -133,7 +134,7 @@ class Building:
             yield self._session()
         rest = [*self._retrieved(pending), self._ending.summary(self.ledger, sections)]
         # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self.ledger.wordings = [], []
+        self.ledger.texts, self.ledger.wordings = [], {}
         yield rest
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
@@ -280,13 +281,21 @@ class Building:
         kept = []
         for memory in memories:
             beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
-            wording = Wording.of(terms(f"{memory.title} {memory.content[:COMPARED_CHARS]}"), beyond=beyond)
-            if any(is_near_duplicate(wording, other, DUPLICATE_THRESHOLD) for other in self.ledger.wordings):
+            wording = _wording(memory.title, memory.content[:COMPARED_CHARS], beyond)
+            # Only those can be nearly the same in which the same is decisive.
+            others = self.ledger.wordings.setdefault(wording.decisive, [])
+            if any(is_near_duplicate(wording, other, DUPLICATE_THRESHOLD) for other in others):
                 self.ledger.leave_out(section, Reason.DUPLICATE, [memory.id])
                 continue
-            self.ledger.wordings.append(wording)
+            others.append(wording)
             kept.append(memory)
         return kept
+
+
+@lru_cache(maxsize=4096)
+def _wording(title: str, content: str, beyond: str) -> Wording:
+    """Return the wording of a memory; a context that is built again asks for the same ones."""
+    return Wording.of(terms(f"{title} {content}"), beyond=beyond)
 
 
 def _part(hit: SearchHit) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_remind
+from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
 from memsvc.domain.filters import And, AnyOf, Field, Not
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.query import Order, OrderField
@@ -104,7 +104,9 @@ class Core:
             return False
         rows = {change.row for change in changes}
         # One that is gone for good is no longer there to be asked whose it was, but its row is known here.
-        if rows and (not rows.isdisjoint(kept.rows) or self._reads.by_rows(list(rows), reach=reach)):
+        if not rows.isdisjoint(kept.rows):
+            return False
+        if rows and any(map(may_be_loaded, self._reads.by_rows(list(rows), reach=reach).values())):
             return False
         with self._lock:
             if commits > kept.commits:

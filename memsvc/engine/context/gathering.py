@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from memsvc.domain.clock import to_micros
 from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
-from memsvc.domain.essentials import Essentials
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.essentials import Essentials, is_current
 from memsvc.domain.limits import SNIPPET_MAX
-from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.domain.query import Order, OrderField, SearchQuery
+from memsvc.domain.memory import Memory, Status, Tier
+from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.context.core import LIST, Core
 from memsvc.ports.metadata import MemoryReads
@@ -34,32 +32,24 @@ class Gathering:
 
     def session(self, scope: Scope, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
-        where = And(
-            (
-                *_in_use(now),
-                AnyOf(Field.SESSION_ID, (scope.session_id,)),
-                Or((AnyOf(Field.LAYER, (Layer.SESSION.value,)), AnyOf(Field.KIND, (Kind.MESSAGE.value,)))),
-            )
-        )
-        found = self._page(scope, where, OrderField.CREATE_TIME, SESSION_MESSAGES)
-        return sorted(found, key=lambda memory: memory.row)
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        rows = self._reads.session_rows(scope.session_id, reach=reach, limit=SESSION_MESSAGES)
+        return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
 
     def recent(self, scope: Scope, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
-        since = to_micros(now - timedelta(days=RECENT_DAYS))
-        where = And(
-            (
-                *_in_use(now),
-                AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,)),
-                Range(Field.UPDATE_TIME, at_least=since),
-            )
-        )
-        found = self._page(scope, where, OrderField.UPDATE_TIME, RECENT_MEMORIES)
-        return sorted(found, key=happened)
-
-    def _page(self, scope: Scope, where: Filter, field: OrderField, limit: int) -> list[Memory]:
         reach = Reach.from_scope(scope, Visibility.PROJECT)
-        return self._reads.page(reach=reach, where=where, order=Order(field), after=None, limit=limit)
+        since = now - timedelta(days=RECENT_DAYS)
+        rows = self._reads.recent_rows(since=since, reach=reach, limit=RECENT_MEMORIES)
+        return sorted(self._in_use(rows, reach, now), key=happened)
+
+    def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
+        """Return the memories of these rows that are in use still, when they are read."""
+        return [
+            memory
+            for memory in self._reads.by_rows(rows, reach=reach).values()
+            if memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
+        ]
 
 
 def search_of(query: ContextQuery) -> SearchQuery:
@@ -83,11 +73,3 @@ def section_of(memory: Memory, scope: Scope) -> Section:
 def happened(memory: Memory) -> tuple[datetime, int]:
     """Return when it happened or was written, to sort by."""
     return memory.event_time or memory.create_time, memory.row
-
-
-def _in_use(now: datetime) -> Sequence[Filter]:
-    return (
-        AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
-        Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,))),
-        Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now))),
-    )

@@ -1,4 +1,4 @@
-"""Indexes of what is loaded at a start."""
+"""Indexes of what contexts and starts load."""
 
 from __future__ import annotations
 
@@ -18,3 +18,5 @@ def upgrade() -> None:
     }.items():
         where = sa.text(condition)
         op.create_index(name, "memories", ["owner", "project_id"], sqlite_where=where, postgresql_where=where)
+    recent, columns = sa.text("layer = 'SHORT_TERM'"), ["owner", "project_id", "update_time"]
+    op.create_index("memories_short_term", "memories", columns, sqlite_where=recent, postgresql_where=recent)
