@@ -202,7 +202,8 @@ def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
         ValueError: A name of an enum is unknown, or a time has no zone.
     """
     values: dict[str, Any] = dict(options)
-    fields = {name: values.pop(name) for name in ("vector", "consistency_token", "earlier_cursor") if name in values}
+    apart = ("vector", "consistency_token", "earlier_cursor")
+    fields: dict[str, Any] = {name: values.pop(name) for name in apart if name in values}
     if "filters" in values:
         values["filter"] = filter_to_proto(values.pop("filters"))
     if "shares" in values:
