@@ -26,6 +26,8 @@ from memsvc.engine.capture.flush import Flush
 from memsvc.engine.capture.listening import Listening
 from memsvc.engine.capture.recognising import Recognising
 from memsvc.engine.capture.storing import Storing
+from memsvc.engine.context.contexts import Contexts, Sources
+from memsvc.engine.context.core import Core
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.dense import PastVectors
 from memsvc.engine.history.retrospect import Retrospect
@@ -46,6 +48,7 @@ from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.ranking import Ranker
 from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.read.refining import Refining
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.sessions.appending import Appending
@@ -73,6 +76,7 @@ from memsvc.ports.embedder import Embedder
 from memsvc.ports.language_model import LanguageModel
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
@@ -80,7 +84,7 @@ from memsvc.settings import BackendChoice, Settings
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
-OPTIONAL_PORTS = ("language_model",)
+OPTIONAL_PORTS = ("language_model", "reranker")
 NO_BACKEND = "none"
 """The choice of doing without an optional port."""
 
@@ -100,6 +104,7 @@ class Backends:
     tokenizer: Tokenizer
     names: tuple[tuple[str, str], ...]
     language_model: LanguageModel | None = None
+    reranker: Reranker | None = None
 
     def pinged(self) -> tuple[Pinged, ...]:
         """Return how to ask each backend whether it is there."""
@@ -180,6 +185,14 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         Recognising(reads, backends.lexical),
         Deciding(backends.language_model),
     )
+    ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
+    readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
+    recall = Recall(readers, utc_now, _looking_back(settings, backends, embedding).readers)
+    core = Core(reads, backends.metadata.feed, utc_now)
+    writes.committer.on_commit(core.note_commit)
+    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom)
+    contexts = Contexts(sources, threads=settings.server.search_threads)
+    stack.callback(contexts.close)
     return Application(
         remember=writes.remember,
         append=writes.append,
@@ -189,15 +202,13 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         revise=writes.revise,
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
-        recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
-            utc_now,
-            _looking_back(settings, backends, embedding).readers,
-        ),
         sessions=_sessions(settings, backends, writes, stack),
+        recall=recall,
         retrospect=Retrospect(reads),
         checkpoints=writes.checkpoints,
         checkpoint_rollback=writes.checkpoint_rollback,
+        core=core,
+        contexts=contexts,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -330,13 +341,13 @@ def _writing(
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)
     return _Writing(
+        committer=committer,
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         append=Append(drafting, recording, requests, store.memories, utc_now),
         storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
-        committer=committer,
         drafting=drafting,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(recording, requests, utc_now),

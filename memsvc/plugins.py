@@ -16,6 +16,7 @@ GROUPS = {
     "embedder": "memsvc.embedders",
     "tokenizer": "memsvc.tokenizers",
     "language_model": "memsvc.language_models",
+    "reranker": "memsvc.rerankers",
 }
 """The entry-point group of each port."""
 

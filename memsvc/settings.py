@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from memsvc.engine.index.views import RetrievalTier
 
+SHARES_TOLERANCE = 0.001
 CONFIG_FILE = "memsvc.toml"
 CONFIG_VARIABLE = "MEMSVC_CONFIG"
 
@@ -88,6 +89,31 @@ class RankingSettings(_Part):
     """Whether searches that do not say so weigh age, importance and use."""
     decay_factor: float = Field(default=0.95, gt=0, le=1)
     """What 30 days leave of a score when time is weighed."""
+
+
+class ContextSettings(_Part):
+    """What contexts are like that say nothing themselves."""
+
+    total_tokens: int = Field(default=128_000, ge=1, le=10_000_000)
+    """The budget."""
+    core_share: float = Field(default=0.1, ge=0, le=1)
+    """The part of core memories in it."""
+    session_share: float = Field(default=0.5, ge=0, le=1)
+    """The part of the conversation."""
+    short_term_share: float = Field(default=0.2, ge=0, le=1)
+    """The part of the last days."""
+    long_term_share: float = Field(default=0.2, ge=0, le=1)
+    """The part of what the query retrieves. The four shares together are 1."""
+    locale: str = Field(default="en", pattern="^(en|zh)$")
+    """The language of headings, ages and notes: en or zh."""
+
+    @model_validator(mode="after")
+    def _shares_sum(self) -> Self:
+        total = self.core_share + self.session_share + self.short_term_share + self.long_term_share
+        if abs(total - 1.0) > SHARES_TOLERANCE:
+            message = f"core_share, session_share, short_term_share and long_term_share must sum to 1, not {total:g}"
+            raise ValueError(message)
+        return self
 
 
 class IndexingSettings(_Part):
@@ -201,6 +227,10 @@ class Settings(BaseSettings):
     """The model that turns text into vectors."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
     """What counts the tokens of sessions and contexts."""
+    reranker: BackendChoice = BackendChoice(backend="none")
+    """Orders the best hits anew when a search asks for it, if there is one."""
+    context: ContextSettings = ContextSettings()
+    """The contexts."""
     ranking: RankingSettings = RankingSettings()
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()

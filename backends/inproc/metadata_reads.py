@@ -10,10 +10,11 @@ from backends.inproc.metadata_history import InprocHistoryReads
 from backends.inproc.metadata_state import State, is_live, is_named, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, Chunk, Document, Expected
 from memsvc.domain.matching import memory_matches
-from memsvc.domain.memory import Layer, Memory, fingerprint
+from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier, fingerprint
 from memsvc.domain.query import Candidate, Order, PageCursor, candidate_of
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
@@ -90,6 +91,36 @@ class InprocMemoryReads(InprocHistoryReads):
             for chunk in records[row].chunks
         }
         return {name: stored[name] for name in wanted if name in stored}
+
+    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+        """Return what is loaded at a start."""
+        found = [
+            memory
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE and memory.layer is not Layer.SESSION and _is_essential(memory, essential)
+        ]
+        return sorted(found, key=lambda memory: (-memory.importance, memory.row))[: max(0, limit)]
+
+    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of a session."""
+        rows = [
+            memory.row
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE
+            and memory.scope.session_id == session_id
+            and (memory.layer is Layer.SESSION or memory.kind is Kind.MESSAGE)
+        ]
+        return rows[::-1][: max(0, limit)]
+
+    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of what was changed lately."""
+        found = [
+            memory
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE and memory.layer is Layer.SHORT_TERM and memory.update_time >= since
+        ]
+        found.sort(key=lambda memory: (memory.update_time, memory.row), reverse=True)
+        return [memory.row for memory in found[: max(0, limit)]]
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return one revision of a memory."""
@@ -197,6 +228,14 @@ class InprocIndexFeed:
 def _order_value(memory: Memory, order: Order) -> int | None:
     value = getattr(memory, order.field.value)
     return to_micros(value) if isinstance(value, datetime) else value
+
+
+def _is_essential(memory: Memory, essential: Essential) -> bool:
+    return {
+        Essential.CORE: memory.layer is Layer.CORE or memory.tier is Tier.CORE,
+        Essential.ACTIVE: memory.tier is Tier.ACTIVE,
+        Essential.PREFERENCE: memory.kind is Kind.PREFERENCE,
+    }[essential]
 
 
 def _chunk_count(state: State, row: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
+from backends.sql.essentials import read_essentials, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.history import SqlHistoryReads
@@ -22,7 +24,9 @@ from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
 from backends.sql.recent import Recent
 from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
+from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
+from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
@@ -129,6 +133,27 @@ class SqlMemoryReads(SqlHistoryReads):
         with self._database.reading() as connection:
             found = connection.execute(_select_chunks(), {"entry": entries}).all()
         return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
+
+    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+        """Return what is loaded at a start."""
+        if limit <= 0:
+            return []
+        with self._database.snapshot() as connection:
+            return read_essentials(connection, essential, reach, limit)
+
+    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of a session."""
+        if limit <= 0:
+            return []
+        with self._database.reading() as connection:
+            return read_session_rows(connection, session_id, reach, limit)
+
+    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of what was changed lately."""
+        if limit <= 0:
+            return []
+        with self._database.reading() as connection:
+            return read_recent_rows(connection, to_micros(since), reach, limit)
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return one revision of a memory."""

@@ -76,6 +76,10 @@ IS_LIVE = memories.c.status != DELETED
 IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
+IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
+IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
+IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
+IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
 
 
 def _memory_index(name: str, *columns: sa.ColumnElement[object], unique: bool = False) -> sa.Index:
@@ -94,6 +98,11 @@ _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
 _conditional("memories_live", IS_LIVE, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
+# What is loaded at a start is a handful of many: writing the others costs these indexes nothing.
+_conditional("memories_core", IS_CORE, _c.owner, _c.project_id)
+_conditional("memories_active_tier", IS_ACTIVE_TIER, _c.owner, _c.project_id)
+_conditional("memories_preference", IS_PREFERENCE, _c.owner, _c.project_id)
+_conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.update_time)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
 _memory_index("memories_create_time", _c.create_time.desc())

@@ -9,6 +9,7 @@ import typer
 from memsvc.cli import (
     capturing,
     changes,
+    contexts,
     demo,
     history,
     importing,
@@ -47,6 +48,8 @@ app.add_typer(sessions.app, name="session")
 app.command("history")(history.revisions)
 app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
+app.command()(contexts.context)
+app.command()(contexts.load)
 app.command("import")(importing.import_memories)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")

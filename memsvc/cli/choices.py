@@ -45,6 +45,17 @@ class Mode(_Hyphenated):
     KEYWORD = auto()
 
 
+class ContextSection(_Hyphenated):
+    """A part of a context."""
+
+    GLOBAL_CORE = auto()
+    PROJECT_CORE = auto()
+    SESSION = auto()
+    LONG_TERM = auto()
+    SHORT_TERM = auto()
+    GLOBAL = auto()
+
+
 class OnDuplicate(_Hyphenated):
     """What to do when equal content is stored."""
 

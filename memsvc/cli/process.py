@@ -99,8 +99,9 @@ def _write_whole(path: Path, text: str) -> None:
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
+    from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
     from memsvc.domain.query import Weighting  # noqa: PLC0415
-    from memsvc.server.options import ServerOptions  # noqa: PLC0415
+    from memsvc.server.options import ContextDefaults, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -115,6 +116,16 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
         default_weighting=Weighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
+        context=ContextDefaults(
+            settings.context.total_tokens,
+            Shares(
+                settings.context.core_share,
+                settings.context.session_share,
+                settings.context.short_term_share,
+                settings.context.long_term_share,
+            ),
+            Locale(settings.context.locale),
+        ),
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,

@@ -10,8 +10,19 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import AsOf, DocumentFields, Draft, Filters, MemoryFields, Message, SearchOptions, TimeRange
+from memsvc.client.values import (
+    AsOf,
+    ContextOptions,
+    DocumentFields,
+    Draft,
+    Filters,
+    MemoryFields,
+    Message,
+    SearchOptions,
+    TimeRange,
+)
 from memsvc.v1 import capture_pb2 as capture
+from memsvc.v1 import context_pb2 as contexts
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
 from memsvc.v1 import types_pb2 as types
@@ -234,3 +245,23 @@ def header_to_proto(fields: DocumentFields, **more: Any) -> capture.DocumentHead
     """
     given: dict[str, Any] = dict(fields)
     return capture.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)
+
+
+def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
+    """Return the fields of a request for a context, but for its scope.
+
+    Raises:
+        ValueError: A name of an enum is unknown, or a time has no zone.
+    """
+    values: dict[str, Any] = dict(options)
+    apart = ("vector", "consistency_token", "earlier_cursor")
+    fields: dict[str, Any] = {name: values.pop(name) for name in apart if name in values}
+    if "filters" in values:
+        values["filter"] = filter_to_proto(values.pop("filters"))
+    if "shares" in values:
+        values["shares"] = contexts.ContextShares(**values["shares"])
+    if "sections" in values:
+        values["sections"] = [
+            enum_to_proto("sections", contexts.ContextSection, "CONTEXT_SECTION_", name) for name in values["sections"]
+        ]
+    return {"query": query, "options": contexts.ContextOptions(**values), **fields}

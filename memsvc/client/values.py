@@ -36,6 +36,7 @@ Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
+Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL"]
 Index = Literal["VECTORS", "LEXICAL"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
 
@@ -191,11 +192,33 @@ class SearchOptions(TypedDict, total=False):
     weighting: search.Weighting
     min_score: float
     snippet_chars: int
+    diversity: search.Diversity
+    collapsing: search.Collapsing
+    reranking: search.Reranking
     include_files: bool
     explain: bool
     as_of: AsOf
     page_token: str
     consistency_token: str
+
+
+class ContextOptions(TypedDict, total=False):
+    """How to build a context, as BuildContextRequest and ContextOptions in context.proto.
+
+    The shares are those of core, session, short_term and long_term; the sections are names without their prefix.
+    """
+
+    total_tokens: int
+    shares: Mapping[str, float]
+    sections: Sequence[Section]
+    filters: Filters
+    relevant_limit: int
+    min_score: float
+    locale: str
+    time_zone: str
+    vector: Sequence[float]
+    consistency_token: str
+    earlier_cursor: str
 
 
 class Search(SearchOptions, total=False):

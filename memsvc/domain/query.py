@@ -78,6 +78,26 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Refinement:
+    """What is done to the best hits after ranking; None or 0: nothing.
+
+    Attributes:
+        rerank_depth: How many of them a reranker reads.
+        collapse_threshold: The share of words in which near-duplicates agree.
+        mmr_lambda: The weight of relevance against novelty.
+    """
+
+    rerank_depth: int = 0
+    collapse_threshold: float | None = None
+    mmr_lambda: float | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Return whether there is anything to do."""
+        return bool(self.rerank_depth) or self.collapse_threshold is not None or self.mmr_lambda is not None
+
+
+@dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A search, checked and with its defaults filled in.
 
@@ -104,6 +124,7 @@ class SearchQuery:
     position: int = 0
     snippet_chars: int = 240
     known_time: datetime | None = None
+    refinement: Refinement = Refinement()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +160,7 @@ class SearchHit:
     chunk_ordinal: int
     heading_path: tuple[str, ...]
     explanation: Explanation | None = None
+    collapsed_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +173,14 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """A stage that was asked for and left out, and why."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SearchReply:
     """The hits, best first, equal scores by memory id."""
 
@@ -159,6 +189,7 @@ class SearchReply:
     timings: tuple[tuple[str, float], ...] = ()
     total_candidates: int = 0
     has_more: bool = False
+    skipped: tuple[Skipped, ...] = ()
 
 
 class OrderField(StrEnum):

@@ -8,6 +8,8 @@ from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
+from memsvc.engine.context.contexts import Contexts
+from memsvc.engine.context.core import Core
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback
@@ -46,6 +48,8 @@ class Application:
     retrospect: Retrospect
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
+    core: Core
+    contexts: Contexts
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memsvc.domain.entries import Hit
+from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
 from memsvc.domain.memory import Memory, Status
@@ -101,6 +102,28 @@ class MemoryReads(HistoryReads, Protocol):
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
         """Return chunks by (row, ordinal); those of memories of one chunk are not stored and so left out."""
+        ...
+
+    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+        """Return at most *limit* memories that are essential in that way, the most important first, then by row.
+
+        They are of status ACTIVE and not of layer SESSION; expired ones may be among them. What it takes depends on how
+        many such memories there are, not on how many others.
+        """
+        ...
+
+    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of the newest *limit* messages and private memories of a session, the newest first.
+
+        They are of status ACTIVE, and of layer SESSION or kind MESSAGE; expired ones may be among them.
+        """
+        ...
+
+    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+        """Return the rows of the *limit* SHORT_TERM memories changed last, at or after *since*, the latest first.
+
+        They are of status ACTIVE; expired ones may be among them. Equal times are in the order of rows, descending.
+        """
         ...
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:

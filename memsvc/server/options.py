@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from memsvc.domain.context import Locale, Shares
 from memsvc.domain.query import Weighting
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDefaults:
+    """What a context is like that does not say so itself."""
+
+    total_tokens: int = 128_000
+    shares: Shares = field(default_factory=Shares)
+    locale: Locale = Locale.EN
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,7 @@ class ServerOptions:
         health_seconds: How often the backends are pinged.
         reflection: Whether clients may ask for the API's description.
         default_weighting: The weighting of searches that name none.
+        context: What contexts are like that do not say so themselves.
         version: The service's version, as Diagnose tells it.
         watch_streams: How many watches may be open; further ones are refused.
         watch_threads: How many threads read changes for them.
@@ -41,6 +52,7 @@ class ServerOptions:
     health_seconds: float = 5.0
     reflection: bool = True
     default_weighting: Weighting | None = None
+    context: ContextDefaults = ContextDefaults()
     version: str = ""
     watch_streams: int = 1_000
     watch_threads: int = 2

@@ -13,18 +13,19 @@ from memsvc.domain.errors import NotReadyError
 from memsvc.domain.query import SearchQuery
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
+from memsvc.server.context import ContextMethods
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
 from memsvc.server.edge import Edge
 from memsvc.server.status import Severity, item_status_from_error, row_of
+from memsvc.server.streaming import StreamMethods
 from memsvc.server.validate import searches
 from memsvc.v1 import search_service_pb2 as pb
-from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class SearchServicer(pb_grpc.SearchServiceServicer):
+class SearchServicer(ContextMethods, StreamMethods):
     """Finds memories by meaning and by words."""
 
     def __init__(self, edge: Edge) -> None:

@@ -15,6 +15,7 @@ from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_changes import StoreChangesContract
+from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
@@ -40,6 +41,7 @@ class MetadataStoreContract(
     StoreSessionsContract,
     StoreChangesContract,
     StoreHistoryContract,
+    StoreEssentialsContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

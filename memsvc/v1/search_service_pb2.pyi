@@ -309,6 +309,96 @@ class Weighting(_message.Message):
 Global___Weighting: _TypeAlias = Weighting  # noqa: Y015
 
 @_typing.final
+class Diversity(_message.Message):
+    """Diversity lets novelty weigh in: hits are chosen one by one, each by
+
+    mmr_lambda * score - (1 - mmr_lambda) * greatest likeness to a hit chosen before
+
+    (maximal marginal relevance), where likeness is the cosine of the words, 0 to 1. It orders the best 50; their scores
+    stay, so they need not fall from hit to hit. It is left out when the call's time is nearly over: see
+    SearchResponse.skipped.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    MMR_LAMBDA_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """enabled turns it on. False: the other fields do nothing."""
+    mmr_lambda: _builtins.float
+    """mmr_lambda weighs relevance against novelty: above 0, at most 1, where 1 is relevance alone. 0: 0.7."""
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool = ...,
+        mmr_lambda: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "mmr_lambda", b"mmr_lambda"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Diversity: _TypeAlias = Diversity  # noqa: Y015
+
+@_typing.final
+class Collapsing(_message.Message):
+    """Collapsing leaves out of the best 50 hits those that say nearly the same as a better one. Two memories do when they
+    share so much of their words, their numbers are equal, and neither negates what the other says.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """enabled turns it on. False: the other fields do nothing."""
+    threshold: _builtins.float
+    """threshold is the share of words that must be common, of all that either has: above 0, at most 1. 0: 0.85."""
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool = ...,
+        threshold: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Collapsing: _TypeAlias = Collapsing  # noqa: Y015
+
+@_typing.final
+class Reranking(_message.Message):
+    """Reranking has a second, slower model read the best hits and the query together, and orders them by what it says. It
+    needs a reranker in the service's settings; without one, asking for it is UNIMPLEMENTED (CAPABILITY_MISSING). It is
+    left out when the call's time is nearly over or the reranker fails: see SearchResponse.skipped.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """enabled turns it on. False: the other fields do nothing."""
+    depth: _builtins.int
+    """depth is how many of the best hits it reads: 1 to 50. 0: 20. Those below keep their order, behind them."""
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool = ...,
+        depth: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "enabled", b"enabled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Reranking: _TypeAlias = Reranking  # noqa: Y015
+
+@_typing.final
 class SearchRequest(_message.Message):
     """SearchRequest asks for the memories that fit best. At least one of query, vector and keywords is needed, and what the
     mode needs.
@@ -338,6 +428,9 @@ class SearchRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
+    DIVERSITY_FIELD_NUMBER: _builtins.int
+    COLLAPSING_FIELD_NUMBER: _builtins.int
+    RERANKING_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is what to look for, in any language; it is plain text and has no operators. At most 8 192 characters. White
     space alone counts as empty. Empty: look by vector or keywords.
@@ -411,6 +504,20 @@ class SearchRequest(_message.Message):
         did not change. Scores are not comparable with those of a search of today.
         """
 
+    @_builtins.property
+    def diversity(self) -> Global___Diversity:
+        """diversity lets novelty weigh in. Unset: off."""
+
+    @_builtins.property
+    def collapsing(self) -> Global___Collapsing:
+        """collapsing leaves out hits that say nearly the same as a better one. Unset: off."""
+
+    @_builtins.property
+    def reranking(self) -> Global___Reranking:
+        """reranking has a second model order the best hits. Unset: off. It comes before collapsing, which comes before
+        diversity.
+        """
+
     def __init__(
         self,
         *,
@@ -431,10 +538,13 @@ class SearchRequest(_message.Message):
         consistency_token: _builtins.str = ...,
         snippet_chars: _builtins.int = ...,
         as_of: _types_pb2.AsOf | None = ...,
+        diversity: Global___Diversity | None = ...,
+        collapsing: Global___Collapsing | None = ...,
+        reranking: Global___Reranking | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "fusion", b"fusion", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "consistency_token", b"consistency_token", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -482,6 +592,7 @@ class Hit(_message.Message):
     HEADING_PATH_FIELD_NUMBER: _builtins.int
     FILE_REFS_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
+    COLLAPSED_IDS_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score says how well it fits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within
     one reply. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between searches with
@@ -515,6 +626,12 @@ class Hit(_message.Message):
     def explanation(self) -> Global___Explanation:
         """explanation says how the score came about. Unset unless explain is set."""
 
+    @_builtins.property
+    def collapsed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """collapsed_ids are the memories that say nearly the same and were left out for this one, best first. Empty unless
+        collapsing is on.
+        """
+
     def __init__(
         self,
         *,
@@ -528,10 +645,11 @@ class Hit(_message.Message):
         heading_path: _builtins.str = ...,
         file_refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
         explanation: Global___Explanation | None = ...,
+        collapsed_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ordinal", b"chunk_ordinal", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "heading_path", b"heading_path", "memory", b"memory", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "heading_path", b"heading_path", "memory", b"memory", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -620,10 +738,10 @@ class Boost(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of
-    the factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores
-    of the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page
-    found behind the earlier pages). More names may come.
+    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of the
+    factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores of
+    the reply back to 0..1 when a factor lifted one above), "rerank" (brings the score to the reranker's, or below it) and
+    "depth" (keeps what a deeper look for a later page found behind the earlier pages). More names may come.
     """
     value: _builtins.float
     """value is the amount added, or the factor."""
@@ -683,7 +801,7 @@ class StageTiming(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "hydrate", "total". More stages
+    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total". More stages
     may come; those that did not run are left out.
     """
     @_builtins.property
@@ -705,6 +823,34 @@ class StageTiming(_message.Message):
 Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
+class SkippedStage(_message.Message):
+    """SkippedStage says that a stage that was asked for was left out. A later page may be ordered otherwise then."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    """stage is one of "reranking", "collapsing", "diversity". More stages may come."""
+    reason: _builtins.str
+    """reason is one of "DEADLINE" (too little of the call's time was left), "UNAVAILABLE" (the reranker cannot be
+    reached), "FAILED" (a fault, see the service's log). More reasons may come.
+    """
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedStage: _TypeAlias = SkippedStage  # noqa: Y015
+
+@_typing.final
 class SearchResponse(_message.Message):
     """SearchResponse is one page of hits."""
 
@@ -715,6 +861,7 @@ class SearchResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TOTAL_CANDIDATES_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token asks for the next page. Empty: this was the last."""
     total_candidates: _builtins.int
@@ -733,6 +880,10 @@ class SearchResponse(_message.Message):
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
         """timings are the stages of this search, in the order in which they began. Empty unless explain is set."""
 
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedStage]:
+        """skipped are the stages that were asked for and left out. Empty: none was."""
+
     def __init__(
         self,
         *,
@@ -741,14 +892,76 @@ class SearchResponse(_message.Message):
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         next_page_token: _builtins.str = ...,
         total_candidates: _builtins.int = ...,
+        skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "timings", b"timings", "total_candidates", b"total_candidates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings", "total_candidates", b"total_candidates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
+
+@_typing.final
+class StreamSearchRequest(_message.Message):
+    """StreamSearchRequest asks for a search whose first hits come early. Errors: those of SearchRequest, their fields under
+    "search".
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEARCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def search(self) -> Global___SearchRequest:
+        """search is what to look for. Required."""
+
+    def __init__(
+        self,
+        *,
+        search: Global___SearchRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["search", b"search"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["search", b"search"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamSearchRequest: _TypeAlias = StreamSearchRequest  # noqa: Y015
+
+@_typing.final
+class StreamSearchResponse(_message.Message):
+    """StreamSearchResponse is one answer to a search: at most one early, then exactly one fused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EARLY_FIELD_NUMBER: _builtins.int
+    FUSED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def early(self) -> Global___SearchResponse:
+        """early holds the hits of the retrievers that look for words, ranked by them alone. It has no next_page_token; its
+        hits may be missing, and have other scores, in the fused answer. It never comes for a later page, nor when words
+        find nothing.
+        """
+
+    @_builtins.property
+    def fused(self) -> Global___SearchResponse:
+        """fused is what Search returns. It is the last answer."""
+
+    def __init__(
+        self,
+        *,
+        early: Global___SearchResponse | None = ...,
+        fused: Global___SearchResponse | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "early", b"early", "fused", b"fused"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "early", b"early", "fused", b"fused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["early", "fused"]  # noqa: Y015
+    _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
+
+Global___StreamSearchResponse: _TypeAlias = StreamSearchResponse  # noqa: Y015
 
 @_typing.final
 class BatchSearchRequest(_message.Message):

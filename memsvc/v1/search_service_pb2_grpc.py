@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from memsvc.v1 import context_pb2 as memsvc_dot_v1_dot_context__pb2
 from memsvc.v1 import search_service_pb2 as memsvc_dot_v1_dot_search__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -49,6 +50,26 @@ class SearchServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.BatchSearchRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_search__service__pb2.BatchSearchResponse.FromString,
                 _registered_method=True)
+        self.StreamSearch = channel.unary_stream(
+                '/memsvc.v1.SearchService/StreamSearch',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
+                _registered_method=True)
+        self.BuildContext = channel.unary_stream(
+                '/memsvc.v1.SearchService/BuildContext',
+                request_serializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_context__pb2.BuildContextResponse.FromString,
+                _registered_method=True)
+        self.RenderContext = channel.unary_unary(
+                '/memsvc.v1.SearchService/RenderContext',
+                request_serializer=memsvc_dot_v1_dot_context__pb2.RenderContextRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_context__pb2.RenderContextResponse.FromString,
+                _registered_method=True)
+        self.LoadCore = channel.unary_unary(
+                '/memsvc.v1.SearchService/LoadCore',
+                request_serializer=memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.FromString,
+                _registered_method=True)
 
 
 class SearchServiceServicer(object):
@@ -75,6 +96,38 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamSearch(self, request, context):
+        """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
+        and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BuildContext(self, request, context):
+        """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
+        always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
+        same day. Retrieved memories count an access each.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenderContext(self, request, context):
+        """RenderContext builds the same context as one Markdown text, ready for a prompt.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LoadCore(self, request, context):
+        """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
+        due. Errors: none beside those of every call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SearchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -87,6 +140,26 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.BatchSearch,
                     request_deserializer=memsvc_dot_v1_dot_search__service__pb2.BatchSearchRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_search__service__pb2.BatchSearchResponse.SerializeToString,
+            ),
+            'StreamSearch': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamSearch,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.SerializeToString,
+            ),
+            'BuildContext': grpc.unary_stream_rpc_method_handler(
+                    servicer.BuildContext,
+                    request_deserializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_context__pb2.BuildContextResponse.SerializeToString,
+            ),
+            'RenderContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenderContext,
+                    request_deserializer=memsvc_dot_v1_dot_context__pb2.RenderContextRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_context__pb2.RenderContextResponse.SerializeToString,
+            ),
+            'LoadCore': grpc.unary_unary_rpc_method_handler(
+                    servicer.LoadCore,
+                    request_deserializer=memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -148,6 +221,114 @@ class SearchService(object):
             '/memsvc.v1.SearchService/BatchSearch',
             memsvc_dot_v1_dot_search__service__pb2.BatchSearchRequest.SerializeToString,
             memsvc_dot_v1_dot_search__service__pb2.BatchSearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamSearch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.SearchService/StreamSearch',
+            memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BuildContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.SearchService/BuildContext',
+            memsvc_dot_v1_dot_context__pb2.BuildContextRequest.SerializeToString,
+            memsvc_dot_v1_dot_context__pb2.BuildContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenderContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/RenderContext',
+            memsvc_dot_v1_dot_context__pb2.RenderContextRequest.SerializeToString,
+            memsvc_dot_v1_dot_context__pb2.RenderContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LoadCore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/LoadCore',
+            memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.SerializeToString,
+            memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

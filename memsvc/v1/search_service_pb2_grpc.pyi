@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import context_pb2 as _context_pb2
 from memsvc.v1 import search_service_pb2 as _search_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -45,6 +46,21 @@ class SearchServiceStub:
     """
     BatchSearch: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.BatchSearchRequest, _search_service_pb2.BatchSearchResponse]
     """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+    StreamSearch: _grpc.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]
+    """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
+    and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """
+    BuildContext: _grpc.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]
+    """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
+    always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
+    same day. Retrieved memories count an access each.
+    """
+    RenderContext: _grpc.UnaryUnaryMultiCallable[_context_pb2.RenderContextRequest, _context_pb2.RenderContextResponse]
+    """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+    LoadCore: _grpc.UnaryUnaryMultiCallable[_context_pb2.LoadCoreRequest, _context_pb2.LoadCoreResponse]
+    """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
+    due. Errors: none beside those of every call.
+    """
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -63,6 +79,21 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """
     BatchSearch: _aio.UnaryUnaryMultiCallable[_search_service_pb2.BatchSearchRequest, _search_service_pb2.BatchSearchResponse]  # type: ignore[assignment]
     """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+    StreamSearch: _aio.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]  # type: ignore[assignment]
+    """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
+    and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """
+    BuildContext: _aio.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]  # type: ignore[assignment]
+    """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
+    always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
+    same day. Retrieved memories count an access each.
+    """
+    RenderContext: _aio.UnaryUnaryMultiCallable[_context_pb2.RenderContextRequest, _context_pb2.RenderContextResponse]  # type: ignore[assignment]
+    """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+    LoadCore: _aio.UnaryUnaryMultiCallable[_context_pb2.LoadCoreRequest, _context_pb2.LoadCoreResponse]  # type: ignore[assignment]
+    """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
+    due. Errors: none beside those of every call.
+    """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """SearchService finds memories by meaning and by words.
@@ -90,5 +121,44 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.BatchSearchResponse, _abc.Awaitable[_search_service_pb2.BatchSearchResponse]]:
         """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+
+    @_abc_1.abstractmethod
+    def StreamSearch(
+        self,
+        request: _search_service_pb2.StreamSearchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_search_service_pb2.StreamSearchResponse], _abc.AsyncIterator[_search_service_pb2.StreamSearchResponse]]:
+        """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
+        and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """
+
+    @_abc_1.abstractmethod
+    def BuildContext(
+        self,
+        request: _context_pb2.BuildContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_pb2.BuildContextResponse], _abc.AsyncIterator[_context_pb2.BuildContextResponse]]:
+        """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
+        always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
+        same day. Retrieved memories count an access each.
+        """
+
+    @_abc_1.abstractmethod
+    def RenderContext(
+        self,
+        request: _context_pb2.RenderContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_pb2.RenderContextResponse, _abc.Awaitable[_context_pb2.RenderContextResponse]]:
+        """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+
+    @_abc_1.abstractmethod
+    def LoadCore(
+        self,
+        request: _context_pb2.LoadCoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_pb2.LoadCoreResponse, _abc.Awaitable[_context_pb2.LoadCoreResponse]]:
+        """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
+        due. Errors: none beside those of every call.
+        """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

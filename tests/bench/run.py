@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import ingest, latency, quality, start, waits
+from tests.bench import contexts, ingest, latency, quality, start, waits
 from tests.bench import requests as asking
+from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
 from tests.bench.embedding import measure_queries, opened_embedder
 from tests.bench.filling import fill, settled, vector_dimension
@@ -25,7 +26,7 @@ from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
-ORDER = (latency.PART, ingest.PART, waits.PART, quality.PART, start.PART)
+ORDER = (latency.PART, contexts.PART, ingest.PART, waits.PART, quality.PART, start.PART)
 """The parts as they are shown."""
 USERS = 50
 _QUERY_SAMPLE = 200
@@ -61,7 +62,7 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    if plan.parts & {"latency", "ingest"}:
+    if plan.parts & {"latency", "contexts", "ingest"}:
         return plan.sizes
     return plan.sizes[-1:] if "start" in plan.parts else ()
 
@@ -77,6 +78,8 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             await _fill(server, corpus, plan, report, screen)
             if "latency" in plan.parts:
                 latencies = await _latencies(server, corpus, plan, screen)
+            if "contexts" in plan.parts:
+                report.add(*await measure_contexts(server, corpus, plan.searches, screen.stage(f"{size}: contexts", 2)))
             if is_largest and "start" in plan.parts:
                 report.add(*memory_rows(server, size, "after import and searches"))
             if is_largest and "ingest" in plan.parts:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -34,7 +35,7 @@ SECONDS = 10.0
 CLIENT_FAULTS = {
     grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ABORTED,
     grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
 }  # fmt: skip
 SERVER_FAULTS = {grpc.StatusCode.INTERNAL.value[0], grpc.StatusCode.UNKNOWN.value[0]}
 STREAMED_OR_SLOW = {"Reindex": 3}
@@ -65,7 +66,7 @@ def texts(name: str) -> st.SearchStrategy[str]:
     if name in {"id", "ids", "related_ids", "derived_from"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
-    if name in {"page_token", "consistency_token", "cursor"}:
+    if name in {"page_token", "consistency_token", "cursor", "earlier_cursor"}:
         tokens = st.deferred(lambda: st.sampled_from(TOKENS))
         return st.one_of(st.just(""), tokens, tokens.map(lambda token: token[::-1]), st.sampled_from(TEXTS))
     if name in {"checkpoint", "name"}:
@@ -208,7 +209,10 @@ def stocked(stubs: Stubs) -> Stubs:
     for scope in SCOPES:
         listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
         hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=SECONDS)
-        TOKENS.extend(filter(None, (listed.next_page_token, hits.next_page_token)))
+        context = stubs.search.RenderContext(
+            context_pb.RenderContextRequest(scope=scope, query="walrus"), timeout=SECONDS
+        )
+        TOKENS.extend(filter(None, (listed.next_page_token, hits.next_page_token, context.summary.context_cursor)))
     return stubs
 
 

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
@@ -51,8 +52,8 @@ class Owner:
     def move_in(self) -> None:
         """Store memories, delete some, and collect tokens of every sort."""
         for name, fields in {
-            "world": {},
-            "project": {"scope": types.Scope(project_id="p")},
+            "world": {"layer": types.MEMORY_LAYER_CORE},
+            "project": {"scope": types.Scope(project_id="p"), "kind": types.MEMORY_KIND_PREFERENCE},
             "private": {
                 "scope": types.Scope(project_id="p", session_id="s"), "layer": types.MEMORY_LAYER_SESSION,
             },
@@ -85,6 +86,9 @@ class Owner:
             ).next_page_token,
             "consistency": gone.consistency_token,
             "watch": self._cursor(),
+            "context": self.stubs.search.RenderContext(
+                context_pb.RenderContextRequest(scope=self.home, query=WORD), timeout=TIMEOUT
+            ).summary.context_cursor,
         }
         assert all(self.tokens.values())
         self.moved_in = types.AsOf(known_time=gone.memory.update_time)
@@ -560,6 +564,51 @@ def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], gr
     if checkpoint(stranger) is NOT_FOUND:
         request.dry_run = False
         yield [request], NOT_FOUND
+
+
+@case
+def StreamSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As Search, in both answers."""
+    for request in searches(stranger):
+        yield [search_pb.StreamSearchRequest(search=request)], OK
+    token = stranger.owner.tokens["search"]
+    search = search_pb.SearchRequest(scope=stranger.scope, query=WORD, page_token=token)
+    yield [search_pb.StreamSearchRequest(search=search)], INVALID
+
+
+def contexts(stranger: Stranger) -> Iterator[dict[str, Any]]:
+    """Return contexts that would hold the owner's memories."""
+    words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
+    for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+        yield {
+            "scope": stranger.scope, "query": words, "options": context_pb.ContextOptions(filter=chosen),
+            "consistency_token": stranger.owner.tokens["consistency"],
+        }  # fmt: skip
+
+
+@case
+def BuildContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no section; the owner's context can neither be resumed nor compared with."""
+    for fields in contexts(stranger):
+        yield [context_pb.BuildContextRequest(**fields)], OK
+    theirs = stranger.owner.tokens["context"]
+    yield [context_pb.BuildContextRequest(scope=stranger.scope, cursor=theirs)], INVALID
+    yield [context_pb.BuildContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+
+
+@case
+def RenderContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As BuildContext."""
+    for fields in contexts(stranger):
+        yield [context_pb.RenderContextRequest(**fields)], OK
+    theirs = stranger.owner.tokens["context"]
+    yield [context_pb.RenderContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+
+
+@case
+def LoadCore(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Core and active memories, preferences and reminders are the owner's own."""
+    yield [context_pb.LoadCoreRequest(scope=stranger.scope)], OK
 
 
 @case

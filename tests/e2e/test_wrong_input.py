@@ -15,6 +15,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2 as review_pb
@@ -81,6 +82,10 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "TrimSession": session,
         "CloseSession": session,
         "ReopenSession": session,
+        "StreamSearch": {"search": search_pb.SearchRequest(scope=scope, query="x")},
+        "BuildContext": {"scope": scope, "query": "x"},
+        "RenderContext": {"scope": scope, "query": "x"},
+        "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "GetPerformance": {},
@@ -99,6 +104,7 @@ SCOPED = (
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint",
+    "BuildContext", "RenderContext", "LoadCore",
 )  # fmt: skip
 
 
@@ -316,6 +322,10 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(dense=-1, bm25=NAN))}, (
         "fusion.weights.bm25", "fusion.weights.dense",
     )),
+    ({"diversity": search_pb.Diversity(enabled=True, mmr_lambda=1.1)}, ("diversity.mmr_lambda",)),
+    ({"collapsing": search_pb.Collapsing(enabled=True, threshold=NAN)}, ("collapsing.threshold",)),
+    ({"reranking": search_pb.Reranking(enabled=True, depth=51)}, ("reranking.depth",)),
+    ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking(enabled=True)}, ("reranking",)),
     ({"weighting": search_pb.Weighting(enabled=True, decay_factor=1.5)}, ("weighting.decay_factor",)),
     ({"weighting": search_pb.Weighting(enabled=True, core_boost=2.1, long_term_boost=NAN)}, (
         "weighting.core_boost", "weighting.long_term_boost",
@@ -366,6 +376,33 @@ SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("ReopenSession", {"on_open": 3}, ("on_open",)),
 ]
 NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
+Options, Shares = context_pb.ContextOptions, context_pb.ContextShares
+CONTEXTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"query": "x" * 8_193}, ("query",)),
+    ({"query": "a\x00"}, ("query",)),
+    ({"vector": [1.0] * 255}, ("vector",)),
+    ({"consistency_token": "x"}, ("consistency_token",)),
+    ({"earlier_cursor": "x"}, ("earlier_cursor",)),
+    ({"earlier_cursor": "BgAAAAAAAAAAAAAAAAAAAAA"}, ("earlier_cursor",)),
+    ({"options": Options(total_tokens=0)}, ("options.total_tokens",)),
+    ({"options": Options(total_tokens=-1)}, ("options.total_tokens",)),
+    ({"options": Options(total_tokens=10_000_001)}, ("options.total_tokens",)),
+    ({"options": Options(shares=Shares())}, ("options.shares",)),
+    ({"options": Options(shares=Shares(core=0.5, session=0.6))}, ("options.shares",)),
+    ({"options": Options(shares=Shares(core=0.1, session=0.5, short_term=0.2, long_term=0.1))}, ("options.shares",)),
+    ({"options": Options(shares=Shares(core=NAN, session=-1, short_term=2, long_term=INFINITY))}, (
+        "options.shares.core", "options.shares.long_term", "options.shares.session", "options.shares.short_term",
+    )),
+    ({"options": Options(sections=[1, 0, 9])}, ("options.sections[1]", "options.sections[2]")),  # type: ignore[list-item]
+    ({"options": Options(sections=[1] * 65)}, ("options.sections",)),
+    ({"options": Options(relevant_limit=101)}, ("options.relevant_limit",)),
+    ({"options": Options(min_score=1.5)}, ("options.min_score",)),
+    ({"options": Options(locale="fr")}, ("options.locale",)),
+    ({"options": Options(locale="en" * 20)}, ("options.locale",)),
+    ({"options": Options(time_zone="Mars/Olympus")}, ("options.time_zone",)),
+    ({"options": Options(time_zone="../../etc/passwd")}, ("options.time_zone",)),
+    ({"options": Options(time_zone="x\x00")}, ("options.time_zone",)),
+]  # fmt: skip
 UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"memory": Memory(title="x")}, ("memory.id",)),
     ({"memory": Memory(id="1", title="x")}, ("memory.id",)),
@@ -462,7 +499,9 @@ def table() -> Iterator[Wrong]:
         timed = chosen.last_days or chosen.HasField("access_time")
         for method in ("ListMemories", "Search", *(() if timed else ("WatchMemories",))):
             yield Wrong(method, {"filter": chosen}, paths)
-    for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
+    for method, rows in (
+        ("Search", SEARCHES), ("UpdateMemory", UPDATES), ("BuildContext", CONTEXTS), ("RenderContext", CONTEXTS),
+    ):  # fmt: skip
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
     for message, paths in MESSAGES:
@@ -525,6 +564,19 @@ def _others() -> Iterator[Wrong]:
         yield Wrong("ListMemories", {"page_size": size}, ("page_size",))
     for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "\x00"):
         yield Wrong("ListMemories", {"page_token": token}, ("page_token",))
+    for fields, paths in SEARCHES:
+        search = search_pb.SearchRequest(scope=Scope(user_id="u"), **({"query": "x"} | fields))
+        yield Wrong("StreamSearch", {"search": search}, tuple(f"search.{path}" for path in paths))
+    yield Wrong("StreamSearch", {"search": None}, ("search.query", "search.scope.user_id"))
+    for chosen, paths in FILTERS:
+        options = Options(filter=chosen)
+        yield Wrong("BuildContext", {"options": options}, tuple(f"options.{path}" for path in paths))
+    yield Wrong("BuildContext", {"cursor": "x"}, ("cursor",))
+    yield Wrong("BuildContext", {"cursor": "BgAAAAAAAAAAAAAAAAAAAAA"}, ("cursor",))
+    yield Wrong("BuildContext", {"cursor": "é" * 9_000}, ("cursor",))
+    yield Wrong("BuildContext", {"cursor": "x", "earlier_cursor": "y"}, ("earlier_cursor",))
+    yield Wrong("LoadCore", {"limit": 101}, ("limit",))
+    yield Wrong("LoadCore", {"limit": -1}, ("limit",))
     yield Wrong("BatchSearch", {"searches": []}, ("searches",))
     yield Wrong("BatchSearch", {"searches": [search_pb.SearchRequest()] * 33}, ("searches",))
     yield Wrong("Reindex", {"mode": 3}, ("mode",))

@@ -8,7 +8,7 @@ their table. What comes out goes through the same fusion and ranking as any sear
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.entries import Hit, LexicalEntry, View, entry_id
@@ -56,7 +56,14 @@ class LookingBack:
         states = PastStates(past, LOOKED_BACK_AT)
         retrieval = PastRetrieval(readers.retrieval, states, self._feed, self._vectors)
         reads = PastReads(states)
-        return replace(readers, reads=reads, retrieval=retrieval, ranker=readers.ranker.over(reads), accesses=Nobody())
+        return replace(
+            readers,
+            reads=reads,
+            retrieval=retrieval,
+            ranker=readers.ranker.over(reads),
+            refining=readers.refining.over(reads),
+            accesses=Nobody(),
+        )
 
 
 class Nobody:
@@ -150,8 +157,8 @@ class PastRetrieval:
         self._vectors = vectors
         self._has_looked = False
 
-    def run(self, asked: Asked) -> Retrieved:
-        """Return what the retrievers would have found then."""
+    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:  # noqa: ARG002
+        """Return what the retrievers would have found then; nothing is told early."""
         if not self._has_looked:
             self._states.look(asked)
             self._has_looked = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, MemsvcError, NotReadyError
@@ -67,8 +67,11 @@ class Retrieval:
         """Give the threads back."""
         self._dense.close()
 
-    def run(self, asked: Asked) -> Retrieved:
+    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
         """Return what was found; a retriever that fails is named in *degraded*.
+
+        *early* is given what words alone found, when they found something and meaning is asked too, as soon as that is
+        known.
 
         Raises:
             MemsvcError: Every retriever that was asked failed; the first one's error.
@@ -82,6 +85,8 @@ class Retrieval:
             self._guarded(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
         if Retriever.KEYWORD_TABLE in found.asked:
             self._guarded(Retriever.KEYWORD_TABLE, lambda: self._table(asked, found), found, failures)
+        if dense is not None and early is not None and (found.bm25 or found.keyword_table):
+            early(replace(found, asked=found.asked - {Retriever.DENSE}, timings=[*found.timings]))
         if dense is not None:
             self._guarded(Retriever.DENSE, lambda: _collect(dense, found), found, failures)
         if failures and len(failures) == len(found.asked):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from memsvc.domain.indexing import Chunk
@@ -32,8 +32,11 @@ class HitReads(Protocol):
 class Retrieves(Protocol):
     """Asks the retrievers; `memsvc.engine.read.retrieval.Retrieval` does."""
 
-    def run(self, asked: Asked) -> Retrieved:
-        """Return what was found; a retriever that fails is named in *degraded*."""
+    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
+        """Return what was found; a retriever that fails is named in *degraded*.
+
+        *early* may be given what words alone found, as soon as that is known.
+        """
         ...
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from memsvc.domain.context import Section, Severity
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
 from memsvc.domain.filters import Field
 from memsvc.domain.indexing import ChangeAction
@@ -16,8 +17,8 @@ from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.watching import Effect, Start
+from memsvc.v1 import context_pb2, review_pb2, watch_pb2
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import review_pb2, watch_pb2
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
@@ -79,6 +80,8 @@ MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
 NORMALIZATION = EnumTable(Normalization, search_pb.Normalization, "NORMALIZATION")
+SECTION = EnumTable(Section, context_pb2.ContextSection, "CONTEXT_SECTION")
+SEVERITY = EnumTable(Severity, context_pb2.ContextSeverity, "CONTEXT_SEVERITY")
 INDEX_KIND = EnumTable(IndexKind, lifecycle_pb.IndexKind, "INDEX_KIND")
 REINDEX_MODE = EnumTable(ReindexMode, lifecycle_pb.ReindexMode, "REINDEX_MODE")
 REINDEX_PHASE = EnumTable(ReindexPhase, lifecycle_pb.ReindexPhase, "REINDEX_PHASE")

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memsvc.domain import limits
-from memsvc.domain.query import Fusion, FusionMethod, Mode, Normalization, Retriever, SearchQuery, Weighting
+from memsvc.domain.query import (
+    Fusion,
+    FusionMethod,
+    Mode,
+    Normalization,
+    Refinement,
+    Retriever,
+    SearchQuery,
+    Weighting,
+)
 from memsvc.server.calls import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
@@ -18,6 +27,9 @@ from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
 from memsvc.v1 import search_service_pb2 as pb
 
 RANK_CONSTANT = 60
+MMR_LAMBDA = 0.7
+COLLAPSE_THRESHOLD = 0.85
+RERANK_DEPTH = 20
 UNBOUND = ("limit", "page_token", "consistency_token", "explain")
 """The fields that may differ between the pages of one search."""
 
@@ -73,6 +85,7 @@ def query_from_proto(request: pb.SearchRequest, defaults: SearchDefaults) -> Sea
         position=tokens.position_of(request.consistency_token),
         snippet_chars=request.snippet_chars or limits.SNIPPET_DEFAULT,
         known_time=None if as_of is None else as_of.known_time,
+        refinement=_refinement(request),
     )
 
 
@@ -113,6 +126,15 @@ def _weights(weights: pb.FusionWeights) -> Mapping[Retriever, float]:
     }
     largest = max(given.values())
     return {retriever: weight / largest for retriever, weight in given.items()}
+
+
+def _refinement(request: pb.SearchRequest) -> Refinement:
+    diversity, collapsing, reranking = request.diversity, request.collapsing, request.reranking
+    return Refinement(
+        rerank_depth=(reranking.depth or RERANK_DEPTH) if reranking.enabled else 0,
+        collapse_threshold=(collapsing.threshold or COLLAPSE_THRESHOLD) if collapsing.enabled else None,
+        mmr_lambda=(diversity.mmr_lambda or MMR_LAMBDA) if diversity.enabled else None,
+    )
 
 
 def _weighting(request: pb.SearchRequest, otherwise: Weighting | None) -> Weighting | None:

@@ -27,6 +27,8 @@ def fill_response(
             pb.DegradedRetriever(retriever=RETRIEVER.to_proto[lost.retriever], reason=lost.reason, message=lost.message)
             for lost in reply.degraded
         )
+    for one in reply.skipped:
+        response.skipped.add(stage=one.stage, reason=one.reason)
     if request.explain:
         response.timings.extend(
             pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
@@ -50,6 +52,8 @@ def _add_hit(response: pb.SearchResponse, hit: SearchHit, *, include_files: bool
     if include_files:
         for ref in hit.memory.file_refs:
             message.file_refs.add(category=ref.category, id=ref.id)
+    if hit.collapsed_ids:
+        message.collapsed_ids.extend(hit.collapsed_ids)
     if hit.explanation is not None:
         message.explanation.CopyFrom(explanation_to_proto(hit.explanation))
 

@@ -25,7 +25,8 @@ _LIST = struct.Struct(">c8s?qq")
 _SEARCH = struct.Struct(">c8sI")
 _WATCH = struct.Struct(">c8sQ")
 _WATCH_TAG = b"\x0a"
-_CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG = b"\x01", b"\x02", b"\x03"
+_CONTEXT = struct.Struct(">c12sI")
+_CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x03", b"\x06"
 _DIGEST_BYTES = 8
 _MAX_POSITION = 2**63 - 1
 
@@ -118,6 +119,23 @@ def watch_position(cursor: str, watch: bytes) -> int | None:
     if tag != _WATCH_TAG or digest_ != watch or position > _MAX_POSITION:
         raise _foreign("cursor")
     return int(position)
+
+
+def context_cursor(run_id: bytes, index: int) -> str:
+    """Return the token that stands for an event of a context."""
+    return _text(_CONTEXT.pack(_CONTEXT_TAG, run_id, index))
+
+
+def context_place(cursor: str, *, field: str) -> tuple[bytes, int]:
+    """Return which context a cursor is of, and the number of its event.
+
+    Raises:
+        InvalidRequestError: It is not one of ours.
+    """
+    tag, run_id, index = _unpack(_CONTEXT, cursor, field)
+    if tag != _CONTEXT_TAG:
+        raise _foreign(field)
+    return bytes(run_id), int(index)
 
 
 def _text(raw: bytes) -> str:

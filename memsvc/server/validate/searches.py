@@ -47,6 +47,7 @@ def check_search(request: pb.SearchRequest, *, dimension: int) -> None:
     check_as_of(found, request.as_of)
     if request.weighting.enabled:
         _check_weighting(found, request.weighting)
+    _check_refinement(found, request)
     found.finish()
 
 
@@ -95,6 +96,17 @@ def _check_weights(found: Violations, weights: pb.FusionWeights) -> None:
         check_number(found, f"fusion.weights.{name}", value)
     if given and not any(given.values()):
         found.add("fusion.weights", "must not all be 0")
+
+
+def _check_refinement(found: Violations, request: pb.SearchRequest) -> None:
+    if request.diversity.enabled:
+        check_number(found, "diversity.mmr_lambda", request.diversity.mmr_lambda, most=1.0)
+    if request.collapsing.enabled:
+        check_number(found, "collapsing.threshold", request.collapsing.threshold, most=1.0)
+    if request.reranking.enabled:
+        check_integer(found, "reranking.depth", request.reranking.depth, least=1, most=limits.RERANK_DEPTH)
+        if not (request.query.strip() or request.keywords):
+            found.add("reranking", "needs a query or keywords to read the hits with")
 
 
 def _check_weighting(found: Violations, weighting: pb.Weighting) -> None:

@@ -23,6 +23,7 @@ from memsvc.client import sessions, values
         (choices.SessionState, sessions.SessionState),
         (choices.Origin, values.Origin),
         (choices.Verdict, values.Verdict),
+        (choices.ContextSection, values.Section),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

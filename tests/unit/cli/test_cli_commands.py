@@ -319,3 +319,41 @@ def test_a_memory_and_a_project_go_back(run: Any) -> None:
     assert run("rollback", memory_id, "1").split()[-1] == "5"
     for command in (["history", memory_id], ["checkpoint", "list"], ["checkpoint", "diff", "blue"]):
         assert all(isinstance(json.loads(line), dict) for line in run(*command, "--json").splitlines())
+
+
+def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.FixtureRequest) -> None:
+    """With a language, a budget, sections, and as what changed since an earlier one; as JSON whole or streamed."""
+    run("add", "回答要简短。", "--layer", "core")
+    found = run("add", "The otter sleeps by the river.", "--project", "web").split()[0]
+    words = ["context", "where does the otter sleep?", "--project", "web"]
+
+    shown = run(*words, "--locale", "zh")
+    whole = json.loads(run(*words, "--json"))
+    streamed = [json.loads(line) for line in run(*words, "--json", "--stream").splitlines()]
+    small = json.loads(run(*words, "--tokens", "5", "--json"))
+    section = json.loads(run(*words, "--section", "global-core", "--json"))
+    since = json.loads(run(*words, "--since", whole["summary"]["contextCursor"], "--json"))
+    told = CliRunner().invoke(app, [*words, "--address", address, "--user", request.node.name])
+
+    assert "## 核心" in shown
+    assert f"[mem:{found}]" in shown
+    assert whole["citations"][-1]["memoryId"] == found
+    texts = (part.get("text", "") for event in streamed for part in event.values() if isinstance(part, dict))
+    assert "".join(texts) == whole["markdown"]
+    assert (small["markdown"], small["warnings"][0]["code"]) == ("", "BUDGET_TOO_SMALL")
+    assert len(section["citations"]) == 1
+    assert since["citations"] == []
+    assert "of 128000 tokens; cursor " in told.stderr
+    run(*words, "--since", "x", code=1)
+
+
+def test_what_a_start_loads_is_listed(run: Any) -> None:
+    """Core memories and preferences, each with what it is."""
+    assert run("load") == ""
+    run("add", "Short sentences.", "--layer", "core")
+    run("add", "喜欢绿茶", "--kind", "preference")
+
+    lines = [line.split("\t") for line in run("load").splitlines()]
+
+    assert [(line[0], line[-1]) for line in lines[1:]] == [("core", "Short sentences."), ("preference", "喜欢绿茶")]
+    assert json.loads(run("load", "--json", "--limit", "1"))["core"][0]["content"] == "Short sentences."

@@ -25,6 +25,8 @@ COMMANDS = (
     "history",
     "rollback",
     "checkpoint",
+    "context",
+    "load",
     "import",
     "watch",
     "quarantine",

@@ -1,0 +1,96 @@
+"""The commands that gather what an agent should know: context, load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import ContextSection
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import say
+from memsvc.cli.output import date_of, shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client import ContextOptions, Memsvc, values
+    from memsvc.v1 import types_pb2 as types
+
+CONTENT_WIDTH = 100
+
+
+@connected
+def context(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    query: Annotated[str, typer.Argument(help="What the context is for, such as the last message.")] = "",
+    tokens: Annotated[int | None, typer.Option(min=1, help="The budget.  [default: the service's]")] = None,
+    section: Annotated[list[ContextSection] | None, typer.Option(help="Only this section. May be repeated.")] = None,
+    locale: Annotated[str, typer.Option(help="The language of headings and ages: en or zh.")] = "",
+    time_zone: Annotated[str, typer.Option(help="Where dates are those of, such as Asia/Shanghai.")] = "",
+    since: Annotated[str, typer.Option(help="The cursor of an earlier context: only what changed since.")] = "",
+    stream: Annotated[bool, typer.Option("--stream", help="With --json: a line for each event, as it comes.")] = False,
+    conversation: options.Conversation = "",
+) -> None:
+    """Show what an agent should know for its next step, as Markdown.
+
+    What was left out, and the cursor to name this context by, are told on stderr.
+    """
+    asked: ContextOptions = {"locale": locale, "time_zone": time_zone, "earlier_cursor": since}
+    if tokens is not None:
+        asked["total_tokens"] = tokens
+    if section:
+        asked["sections"] = [cast("values.Section", one.name) for one in section]
+    with session.client(conversation=conversation) as client:
+        if stream and session.as_json:
+            for event in client.build_context(query, **asked):
+                write_json(event)
+            return
+        _show(session, client, query, asked)
+
+
+def _show(session: Session, client: Memsvc, query: str, asked: ContextOptions) -> None:
+    rendered = client.render_context(query, **asked)
+    if session.as_json:
+        write_json(rendered)
+        return
+    write(rendered.markdown.rstrip("\n"))
+    for warning in rendered.warnings:
+        say(f"memsvc: {warning.message}")
+    summary = rendered.summary
+    say(f"{rendered.token_count} of {summary.total_tokens} tokens; cursor {summary.context_cursor}")
+
+
+@connected
+def load(
+    session: Session,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many of each sort.")] = 50,
+) -> None:
+    """Show what an agent loads at its start: core and active memories, preferences, what is due."""
+    with session.client() as client:
+        found = client.load_core(limit=limit)
+    if session.as_json:
+        write_json(found)
+        return
+    rows = [
+        (name, memory.id, date_of(memory), _line(memory))
+        for name, memories in (
+            ("core", found.core),
+            ("active", found.active),
+            ("preference", found.preferences),
+            ("reminder", found.reminders),
+        )
+        for memory in memories
+    ]
+    if rows:
+        write_table(("=as", "=id", "=date", "~content"), rows)
+    else:
+        say("Nothing is to be loaded.")
+    if found.is_incomplete:
+        say("There are more; ask with a larger --limit.")
+
+
+def _line(memory: types.Memory) -> str:
+    heading = f"{memory.title} - " if memory.title else ""
+    return shortened(f"{heading}{memory.content}", CONTENT_WIDTH)

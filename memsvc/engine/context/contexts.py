@@ -1,0 +1,197 @@
+"""Contexts: begun, gone on with, rendered, and remembered for an hour so that they can be resumed and compared with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.context import ContextQuery, Event, Item, Plan, Summary
+from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
+from memsvc.domain.query import SearchReply
+from memsvc.domain.scope import Scope
+from memsvc.engine.context.building import Building, Materials
+from memsvc.engine.context.core import Core
+from memsvc.engine.context.gathering import Gathering, search_of
+from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.read.recall import Recall
+from memsvc.ports.metadata import MemoryReads
+from memsvc.ports.tokenizer import Tokenizer
+
+KEPT_SECONDS = 3600.0
+KEPT_CONTEXTS = 2_048
+KEPT_CHARS = 32 * 1024 * 1024
+"""Beyond any of these the oldest contexts are forgotten."""
+ID_BYTES = 12
+
+
+class Run:
+    """One context: what was told of it so far, and how it goes on. Safe to use from several threads."""
+
+    def __init__(self, run_id: bytes, building: Building, clock: float) -> None:
+        self.id = run_id
+        self.scope = building.query.scope
+        self.began = clock
+        self.chars = 0
+        self._building = building
+        self._batches: Iterator[list[Event]] | None = building.batches()
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """Return the revisions of the memories that the context holds, by id."""
+        with self._lock:
+            return dict(self._building.ledger.holds)
+
+    def after(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
+        """Return the next events after the one numbered *index*, as many as come together; none at the end.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        with self._lock:
+            while index + 1 >= len(self._events) and self._batches is not None:
+                self._building.deadline = deadline
+                self._go_on(self._batches)
+            return [*enumerate(self._events)][index + 1 :]
+
+    @property
+    def told(self) -> int:
+        """Return how many events were told."""
+        return len(self._events)
+
+    def _go_on(self, batches: Iterator[list[Event]]) -> None:
+        try:
+            batch = next(batches, None)
+        except BaseException:
+            self._batches = iter(())
+            raise
+        if batch is None:
+            self._batches = None
+            return
+        self._events += batch
+        self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A context as one text, and the events that it was made of."""
+
+    run_id: bytes
+    markdown: str
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What contexts are made from.
+
+    Attributes:
+        random: Gives so many random bytes.
+        session_limit: How many tokens the session of a scope may hold, where that is known.
+    """
+
+    reads: MemoryReads
+    core: Core
+    recall: Recall
+    indexer: Indexer
+    tokenizer: Tokenizer
+    now: Callable[[], datetime]
+    random: Callable[[int], bytes]
+    session_limit: Callable[[Scope], int | None] = lambda _: None
+
+
+class Contexts:
+    """Builds contexts."""
+
+    def __init__(self, sources: Sources, *, threads: int) -> None:
+        self._sources = sources
+        self._gathering = Gathering(sources.reads, sources.core)
+        self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[bytes, Run] = OrderedDict()
+
+    def close(self) -> None:
+        """Give the threads back."""
+        self._searching.shutdown(cancel_futures=True)
+
+    def begin(self, query: ContextQuery) -> Run:
+        """Return a new context, of which nothing is built yet.
+
+        Raises:
+            InvalidRequestError: The earlier context is unknown.
+        """
+        sources = self._sources
+        earlier = self._known(query.earlier, query.scope, "earlier_cursor").holds if query.earlier else None
+        materials = Materials(
+            gathering=self._gathering,
+            tokenizer=sources.tokenizer,
+            search=lambda deadline: self._search(query, deadline),
+            session_limit=sources.session_limit(query.scope) if query.scope.session_id else None,
+            earlier=earlier,
+        )
+        run = Run(sources.random(ID_BYTES), Building(query, materials, sources.now()), time.monotonic())
+        with self._lock:
+            self._runs[run.id] = run
+            self._forget()
+        return run
+
+    def resume(self, run_id: bytes, index: int, scope: Scope) -> Run:
+        """Return a context that was begun before.
+
+        Raises:
+            InvalidRequestError: It is unknown, too old or of another scope, or has no event of that number.
+        """
+        run = self._known(run_id, scope, "cursor")
+        if index >= run.told:
+            raise _unknown("cursor")
+        return run
+
+    def render(self, query: ContextQuery, deadline: Deadline) -> Rendered:
+        """Return a context as one text.
+
+        Raises:
+            InvalidRequestError: The earlier context is unknown.
+            BackendUnavailableError: The store cannot be reached.
+        """
+        run = self.begin(query)
+        events: list[Event] = []
+        while batch := run.after(len(events) - 1, deadline):
+            events += [event for _, event in batch]
+        texts = [event.text for event in events if isinstance(event, Plan | Item | Summary)]
+        return Rendered(run.id, "".join(texts), tuple(events))
+
+    def _search(self, query: ContextQuery, deadline: Deadline) -> Future[SearchReply]:
+        return self._searching.submit(self._found, query, deadline)
+
+    def _found(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
+        if self._sources.indexer.replaying:
+            raise NotReadyError(self._sources.indexer.pending)
+        return self._sources.recall.search(search_of(query), deadline)
+
+    def _known(self, run_id: bytes, scope: Scope, field: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None or run.scope != scope or time.monotonic() - run.began > KEPT_SECONDS:
+            raise _unknown(field)
+        return run
+
+    def _forget(self) -> None:
+        oldest_first: Sequence[Run] = [*self._runs.values()]
+        excess = sum(run.chars for run in oldest_first) - KEPT_CHARS
+        bound = time.monotonic() - KEPT_SECONDS
+        for run in oldest_first:
+            if run.began >= bound and excess <= 0 and len(self._runs) <= KEPT_CONTEXTS:
+                return
+            excess -= run.chars
+            del self._runs[run.id]
+
+
+def _unknown(field: str) -> InvalidRequestError:
+    description = "is not of a context that this service still knows in this scope; build the context anew"
+    return InvalidRequestError([Violation(field, description)])

@@ -1,0 +1,153 @@
+"""What an agent loads at its start, kept in memory until a write changes it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
+from memsvc.domain.filters import And, AnyOf, Field, Not
+from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.query import Order, OrderField
+from memsvc.domain.scope import Reach, Scope
+from memsvc.ports.metadata import IndexFeed, MemoryReads
+
+LIST = 100
+"""How many memories a list may be asked for."""
+KEPT = 1_024
+"""So many projects of users are kept."""
+KEPT_CHARS = 256 * 1024
+"""Larger ones are read anew each time."""
+FRESH_SECONDS = 60.0
+"""After so long an entry is read anew whatever happened: access counts change without a change in the feed."""
+LOOKED_THROUGH = 256
+"""More changes than these are not looked through to see whom they concern."""
+_REMINDED = And((AnyOf(Field.STATUS, (Status.ACTIVE.value,)), Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The essentials of one project of a user, or of their global memories, as of a position of the feed."""
+
+    lists: tuple[Sequence[Memory], ...]
+    rows: frozenset[int]
+    position: int
+    commits: int
+    time: float
+
+
+class Core:
+    """Loads essentials. Safe to use from several threads.
+
+    Every read sees all that was committed before it began: the committer tells of each commit before anybody is told
+    that it is done, and then the changes since are looked through for those of the user and project in question.
+    """
+
+    def __init__(self, reads: MemoryReads, feed: IndexFeed, now: Callable[[], datetime]) -> None:
+        """Read from the store; *now* is the clock."""
+        self._reads = reads
+        self._feed = feed
+        self._now = now
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._commits = 0
+
+    def note_commit(self) -> None:
+        """Take note that memories were changed; called by one thread, the committer's."""
+        self._commits += 1
+
+    def load(self, scope: Scope, *, limit: int) -> Essentials:
+        """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        now = self._now()
+        projects = [self._of(scope.owner, project) for project in dict.fromkeys(("", scope.project_id))]
+        core, active, preferences, reminders = (
+            [memory for lists in projects for memory in lists[number] if is_current(memory, now)] for number in range(4)
+        )
+        due = [memory for memory in reminders if is_due(memory, now)]
+        seen: set[str] = set()
+        core, active, preferences = (
+            _unseen(sorted(part, key=_by_importance), seen) for part in (core, active, preferences)
+        )
+        due = _unseen(sorted(due, key=_by_time), seen)
+        return Essentials(
+            core[:limit],
+            active[:limit],
+            preferences[:limit],
+            due[:limit],
+            is_incomplete=any(len(part) > limit for part in (core, active, preferences, due)),
+        )
+
+    def _of(self, owner: str, project: str) -> tuple[Sequence[Memory], ...]:
+        name = (owner, project)
+        commits = self._commits
+        kept = self._kept.get(name)
+        if kept is not None and self._is_fresh(kept, Reach(owner, (project,)), commits):
+            return kept.lists
+        return self._read(name, commits)
+
+    def _is_fresh(self, kept: _Kept, reach: Reach, commits: int) -> bool:
+        """Return whether no change since concerns what is kept; then it is as good as new."""
+        if time.monotonic() - kept.time >= FRESH_SECONDS:
+            return False
+        if kept.commits == commits:
+            return True
+        changes = self._feed.since(kept.position, limit=LOOKED_THROUGH)
+        if len(changes) == LOOKED_THROUGH:
+            return False
+        rows = {change.row for change in changes}
+        # One that is gone for good is no longer there to be asked whose it was, but its row is known here.
+        if not rows.isdisjoint(kept.rows):
+            return False
+        if rows and any(map(may_be_loaded, self._reads.by_rows(list(rows), reach=reach).values())):
+            return False
+        with self._lock:
+            if commits > kept.commits:
+                kept.commits, kept.position = commits, changes[-1].position if changes else kept.position
+        return True
+
+    def _read(self, name: tuple[str, str], commits: int) -> tuple[Sequence[Memory], ...]:
+        # In this order: what is committed between is seen by the lists, and looked through once more later.
+        position, started = self._feed.head(), time.monotonic()
+        lists = tuple(self._lists(Reach(name[0], (name[1],))))
+        memories = [memory for part in lists for memory in part]
+        with self._lock:
+            self._kept.pop(name, None)
+            if sum(len(memory.content) for memory in memories) <= KEPT_CHARS:
+                rows = frozenset(memory.row for memory in memories)
+                self._kept[name] = _Kept(lists, rows, position, commits, started)
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return lists
+
+    def _lists(self, reach: Reach) -> Iterator[Sequence[Memory]]:
+        for essential in Essential:
+            yield self._reads.essentials(essential, reach=reach, limit=LIST + 1)
+        yield self._reads.page(
+            reach=reach,
+            where=And((_REMINDED, may_remind(self._now(), 2 * REMINDER_SPAN))),
+            order=Order(OrderField.EVENT_TIME, descending=False),
+            after=None,
+            limit=LIST + 1,
+        )
+
+
+def _unseen(memories: Iterable[Memory], seen: set[str]) -> list[Memory]:
+    found = [memory for memory in memories if memory.id not in seen]
+    seen.update(memory.id for memory in found)
+    return found
+
+
+def _by_importance(memory: Memory) -> tuple[int, int]:
+    return -memory.importance, memory.row
+
+
+def _by_time(memory: Memory) -> tuple[datetime, int]:
+    return memory.event_time or memory.create_time, memory.row

@@ -1,0 +1,88 @@
+"""The first and the last lines of a context: what encloses the data, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from memsvc.domain.citations import citation
+from memsvc.domain.context import ContextQuery, LeftOut, Locale, Reason, Section, Summary
+from memsvc.ports.tokenizer import Tokenizer
+from memsvc.text.phrases import CLOSING, OPENING, left_out_line, removed_line
+
+NAMED_IDS = 100
+"""So many of what was left out are named."""
+REMOVED_MARKS = 20
+RESERVED_TOKENS = 160
+"""Kept free for the line that says what was left out, or a twentieth of a small budget."""
+_PART = 20
+
+
+class Books(Protocol):
+    """What the ending needs to know of a context."""
+
+    holds: dict[str, int]
+    counts: dict[Section, list[int]]
+    left_out: dict[tuple[Section, Reason], list[str]]
+    texts: list[str]
+
+
+def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
+    """Return the first lines and what they cost."""
+    return OPENING[locale], tokenizer.count(OPENING[locale])
+
+
+class Ending:
+    """Closes a context."""
+
+    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, int] | None) -> None:
+        self._query = query
+        self._count = tokenizer.count
+        self._earlier = earlier
+        self.least_tokens = tokenizer.count(CLOSING)
+        self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
+
+    def nothing(self, sections: Sequence[Section]) -> Summary:
+        """Return the summary of a context that has no room for anything."""
+        total = self._query.total_tokens
+        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)))
+
+    def summary(self, books: Books, sections: Sequence[Section]) -> Summary:
+        """Return the summary: its text says as much of what was left out as there is room for."""
+        left_out = tuple(
+            LeftOut(section, reason, len(ids), tuple(filter(None, ids[:NAMED_IDS])))
+            for (section, reason), ids in sorted(
+                books.left_out.items(), key=lambda entry: (list(Section).index(entry[0][0]), entry[0][1])
+            )
+        )
+        removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
+        before = "".join(books.texts)
+        for text in (*self._texts(left_out, removed), ""):
+            whole = self._count(before + text)
+            if whole <= self._query.total_tokens:
+                break
+        return Summary(
+            text=text,
+            text_token_count=self._count(text),
+            token_count=whole,
+            total_tokens=self._query.total_tokens,
+            sections={section: _pair(books.counts.get(section)) for section in sections},
+            left_out=left_out,
+            removed_ids=removed,
+        )
+
+    def _texts(self, left_out: Sequence[LeftOut], removed: Sequence[str]) -> Iterator[str]:
+        locale = self._query.locale
+        told = left_out_line([one for one in left_out if one.reason is not Reason.UNCHANGED], locale)
+        marks = removed_line([citation(one) for one in removed[:REMOVED_MARKS]], locale)
+        yield told + marks + CLOSING
+        if told and marks:
+            yield marks + CLOSING
+        total = sum(one.count for one in left_out if one.reason is not Reason.UNCHANGED)
+        if total:
+            yield f"{'Left out' if locale is Locale.EN else '未列出'}: {total}\n{CLOSING}"
+        yield CLOSING
+
+
+def _pair(counts: Sequence[int] | None) -> tuple[int, int]:
+    return (counts[0], counts[1]) if counts else (0, 0)

@@ -1,0 +1,75 @@
+"""Where the memories of a context come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
+from memsvc.domain.essentials import Essentials, is_current
+from memsvc.domain.limits import SNIPPET_MAX
+from memsvc.domain.memory import Memory, Status, Tier
+from memsvc.domain.query import SearchQuery
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.engine.context.core import LIST, Core
+from memsvc.ports.metadata import MemoryReads
+
+SESSION_MESSAGES = 1_000
+RECENT_MEMORIES = 500
+"""More than these are not looked at."""
+
+
+class Gathering:
+    """Reads what each section is chosen from."""
+
+    def __init__(self, reads: MemoryReads, core: Core) -> None:
+        self._reads = reads
+        self._core = core
+
+    def essentials(self, scope: Scope) -> Essentials:
+        """Return the core and active memories."""
+        return self._core.load(scope, limit=LIST)
+
+    def session(self, scope: Scope, now: datetime) -> list[Memory]:
+        """Return the newest messages and private memories of the scope's session, in the order of writing."""
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        rows = self._reads.session_rows(scope.session_id, reach=reach, limit=SESSION_MESSAGES)
+        return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
+
+    def recent(self, scope: Scope, now: datetime) -> list[Memory]:
+        """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        since = now - timedelta(days=RECENT_DAYS)
+        rows = self._reads.recent_rows(since=since, reach=reach, limit=RECENT_MEMORIES)
+        return sorted(self._in_use(rows, reach, now), key=happened)
+
+    def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
+        """Return the memories of these rows that are in use still, when they are read."""
+        return [
+            memory
+            for memory in self._reads.by_rows(rows, reach=reach).values()
+            if memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
+        ]
+
+
+def search_of(query: ContextQuery) -> SearchQuery:
+    """Return the search for what the query retrieves."""
+    return SearchQuery(
+        scope=query.scope,
+        text=query.text,
+        vector=query.vector,
+        selection=query.selection,
+        min_score=query.min_score,
+        limit=query.relevant_limit,
+        snippet_chars=SNIPPET_MAX,
+    )
+
+
+def section_of(memory: Memory, scope: Scope) -> Section:
+    """Return where a retrieved memory belongs."""
+    return Section.GLOBAL if not memory.scope.project_id and scope.project_id else Section.LONG_TERM
+
+
+def happened(memory: Memory) -> tuple[datetime, int]:
+    """Return when it happened or was written, to sort by."""
+    return memory.event_time or memory.create_time, memory.row

@@ -1,0 +1,126 @@
+"""From a memory to the lines that show it, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.domain.citations import citation
+from memsvc.domain.context import ContextQuery, Section
+from memsvc.domain.memory import Memory
+from memsvc.ports.tokenizer import Tokenizer
+from memsvc.text.phrases import age, heading
+
+ITEM_TOKENS = 1_024
+LEAST_TOKENS = 128
+_CHARS_A_TOKEN = 8
+"""No text of a language has fewer tokens than one for so many characters; what is longer need not be counted."""
+_LEAST_CHARS = 24
+"""A shorter piece says nothing."""
+_NEARLY = 8
+"""With so few tokens left over, an excerpt is long enough."""
+ELLIPSIS = "…"
+
+_TAG = re.compile(r"<(?=\s*/?\s*memory)", re.IGNORECASE)
+_MARK = re.compile(r"\[(?=\s*mem\s*:)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text and what it costs."""
+
+    text: str
+    tokens: int
+    is_excerpt: bool = False
+
+
+NO_LINE = Line("", 0)
+
+
+def most_of(room: int) -> int:
+    """Return what one memory may cost where there is room for so many tokens; of a longer one an excerpt is shown.
+
+    Half of the room, but where that is much a quarter is enough; little is not divided.
+    """
+    return max(room // 4, min(ITEM_TOKENS, room // 2), min(LEAST_TOKENS, room))
+
+
+class Lines:
+    """Writes the lines of one context.
+
+    Every text ends with a newline and begins with a sign that is no white space: there tokenizers cut, so that the
+    costs of the texts add up to that of the whole.
+    """
+
+    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> None:
+        self._locale, self._zone = query.locale, query.zone
+        self._today = now.astimezone(query.zone).date()
+        self._count = tokenizer.count
+        self._headings: dict[Section, Line] = {}
+
+    def heading(self, section: Section) -> Line:
+        """Return the line above a section."""
+        if section not in self._headings:
+            text = heading(section, self._locale)
+            self._headings[section] = Line(text, self._count(text))
+        return self._headings[section]
+
+    def line(self, section: Section, memory: Memory, *, most: int, part: str = "") -> Line | None:
+        """Return the line of a memory that costs at most *most* tokens, or None when there is none.
+
+        *part* stands for content that is too long, such as the piece of it that fits a query.
+        """
+        if most <= 0:
+            return None
+        front = self._front(section, memory)
+        for body, is_excerpt in _bodies(memory, part):
+            if len(body) <= most * _CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
+                return line
+        return self._cut(front, _as_data((part or memory.content)[: most * _CHARS_A_TOKEN]), most)
+
+    def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
+        text = f"{front}{_as_data(body)}\n"
+        tokens = self._count(text)
+        return Line(text, tokens, is_excerpt) if tokens <= most else None
+
+    def _cut(self, front: str, body: str, most: int) -> Line | None:
+        """Return the beginning of a body, nearly as much of it as there is room for."""
+        best: Line | None = None
+        low, high = _LEAST_CHARS, len(body)
+        while low <= high and (best is None or best.tokens < most - _NEARLY):
+            middle = (low + high) // 2
+            text = f"{front}{body[:middle].rstrip()}{ELLIPSIS}\n"
+            tokens = self._count(text)
+            if tokens <= most:
+                best, low = Line(text, tokens, is_excerpt=True), middle + 1
+            else:
+                high = middle - 1
+        return best
+
+    def _front(self, section: Section, memory: Memory) -> str:
+        moment = (memory.event_time or memory.create_time).astimezone(self._zone)
+        when = f"{moment:%Y-%m-%d %H:%M}" if section is Section.SESSION else f"{moment:%Y-%m-%d}"
+        old = age(moment.date(), self._today, self._locale)
+        said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
+        title = f" {_as_data(memory.title)} —" if memory.title else ""
+        return f"- {citation(memory.id)} {when} ({old}){said}{title} "
+
+
+def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:
+    bodies = [(memory.content, False)]
+    if part and part != memory.content:
+        bodies.append((part, True))
+    if memory.summary:
+        bodies.append((memory.summary, True))
+    return bodies
+
+
+def _as_data(text: str) -> str:
+    """Return a text that can neither end the data, nor begin a line as one of ours, nor pass for a citation.
+
+    Its further lines are indented, so that its headings and lists stay within the item.
+    """
+    lines = [line.rstrip() for line in text.splitlines()]
+    joined = "\n  ".join(line for line in lines if line.strip()).strip()
+    return _MARK.sub("(", _TAG.sub("‹", joined))

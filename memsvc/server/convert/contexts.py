@@ -1,0 +1,180 @@
+"""Contexts, on their way in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
+from memsvc.domain.essentials import Essentials
+from memsvc.engine.context.contexts import Rendered
+from memsvc.server.calls import Principal
+from memsvc.server.convert import tokens
+from memsvc.server.convert.enums import SECTION, SEVERITY
+from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.scope import scope_from
+from memsvc.server.convert.selections import selection_from_proto
+from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
+from memsvc.server.options import ContextDefaults
+from memsvc.server.validate.contexts import known_zone, language_of
+from memsvc.v1 import context_pb2 as pb
+
+RELEVANT_LIMIT = 50
+LOAD_LIMIT = 50
+
+
+def context_query_from_proto(
+    request: pb.BuildContextRequest | pb.RenderContextRequest,
+    defaults: ContextDefaults,
+    *,
+    now: datetime,
+    principal: Principal,
+) -> ContextQuery:
+    """Return the context that is asked for, with all its defaults filled in.
+
+    Raises:
+        InvalidRequestError: A token is not of this service.
+    """
+    options = request.options
+    zone = known_zone(options.time_zone)
+    return ContextQuery(
+        scope=scope_from(request.scope, principal),
+        text=request.query if request.query.strip() else "",
+        vector=vector_from_proto(numbers_from_proto(request)),
+        total_tokens=options.total_tokens if options.HasField("total_tokens") else defaults.total_tokens,
+        shares=_shares(options.shares) if options.HasField("shares") else defaults.shares,
+        sections=frozenset(SECTION.from_proto[number] for number in options.sections) or frozenset(Section),
+        selection=selection_from_proto(options.filter, now=now),
+        relevant_limit=options.relevant_limit or RELEVANT_LIMIT,
+        min_score=options.min_score,
+        locale=Locale(language_of(options.locale)) if options.locale else defaults.locale,
+        position=tokens.position_of(request.consistency_token),
+        earlier=_earlier(request.earlier_cursor),
+        **({} if zone is None else {"zone": zone}),
+    )
+
+
+def responses_to_proto(run_id: bytes, events: Iterable[tuple[int, Event]]) -> list[pb.BuildContextResponse]:
+    """Return events as the stream tells them, each with its cursor."""
+    return [_response(run_id, index, event) for index, event in events]
+
+
+def rendered_to_proto(rendered: Rendered) -> pb.RenderContextResponse:
+    """Return a context as one text."""
+    response = pb.RenderContextResponse(markdown=rendered.markdown)
+    place = 0
+    for index, event in enumerate(rendered.events):
+        if isinstance(event, Notice):
+            response.warnings.append(_warning(event))
+            continue
+        if isinstance(event, Item):
+            response.citations.add(
+                memory_id=event.memory_id,
+                revision=event.revision,
+                section=SECTION.to_proto[event.section],
+                start=place + event.heading_chars,
+                end=place + len(event.text),
+            )
+        elif isinstance(event, Summary):
+            response.token_count = event.token_count
+            response.summary.CopyFrom(_summary(event, tokens.context_cursor(rendered.run_id, index)))
+            response.summary.ClearField("text")
+        place += len(event.text)
+    return response
+
+
+def essentials_to_proto(essentials: Essentials) -> pb.LoadCoreResponse:
+    """Return what is loaded at a start."""
+    response = pb.LoadCoreResponse(is_incomplete=essentials.is_incomplete)
+    for field, memories in (
+        (response.core, essentials.core),
+        (response.active, essentials.active),
+        (response.preferences, essentials.preferences),
+        (response.reminders, essentials.reminders),
+    ):
+        for memory in memories:
+            fill_memory(field.add(), memory)
+    return response
+
+
+def _shares(shares: pb.ContextShares) -> Shares:
+    return Shares(core=shares.core, session=shares.session, short_term=shares.short_term, long_term=shares.long_term)
+
+
+def _earlier(cursor: str) -> bytes:
+    return tokens.context_place(cursor, field="earlier_cursor")[0] if cursor else b""
+
+
+def _response(run_id: bytes, index: int, event: Event) -> pb.BuildContextResponse:
+    cursor = tokens.context_cursor(run_id, index)
+    if isinstance(event, Item):
+        return pb.BuildContextResponse(item=_item(event), cursor=cursor)
+    if isinstance(event, Plan):
+        return pb.BuildContextResponse(plan=_plan(event), cursor=cursor)
+    if isinstance(event, Notice):
+        return pb.BuildContextResponse(warning=_warning(event), cursor=cursor)
+    return pb.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
+
+
+def _plan(plan: Plan) -> pb.ContextPlan:
+    return pb.ContextPlan(
+        text=plan.text,
+        token_count=plan.token_count,
+        total_tokens=plan.total_tokens,
+        tokenizer=plan.tokenizer,
+        sections=[
+            pb.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
+            for section, budget in plan.sections
+        ],
+        is_delta=plan.is_delta,
+    )
+
+
+def _item(item: Item) -> pb.ContextItem:
+    return pb.ContextItem(
+        section=SECTION.to_proto[item.section],
+        memory_id=item.memory_id,
+        revision=item.revision,
+        text=item.text,
+        token_count=item.token_count,
+        score=item.score,
+        is_excerpt=item.is_excerpt,
+    )
+
+
+def _warning(notice: Notice) -> pb.ContextWarning:
+    return pb.ContextWarning(
+        severity=SEVERITY.to_proto[notice.severity],
+        code=notice.code,
+        message=notice.message,
+        value=notice.value,
+        limit=notice.limit,
+    )
+
+
+def _summary(summary: Summary, cursor: str) -> pb.ContextSummary:
+    return pb.ContextSummary(
+        text=summary.text,
+        text_token_count=summary.text_token_count,
+        token_count=summary.token_count,
+        total_tokens=summary.total_tokens,
+        sections=_sections(summary),
+        left_out=[
+            pb.ContextLeftOut(
+                section=SECTION.to_proto[one.section],
+                reason=one.reason.value,
+                count=one.count,
+                memory_ids=one.memory_ids,
+            )
+            for one in summary.left_out
+        ],
+        removed_ids=summary.removed_ids,
+        context_cursor=cursor,
+    )
+
+
+def _sections(summary: Summary) -> Sequence[pb.ContextSectionSummary]:
+    return [
+        pb.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
+        for section, (items, cost) in summary.sections.items()
+    ]

@@ -1,0 +1,114 @@
+"""What is loaded at a start can be read by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from memsvc.domain.essentials import Essential
+from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
+from memsvc.ports.metadata import MetadataStore
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+
+FITTING: dict[Essential, tuple[dict[str, Any], ...]] = {
+    Essential.CORE: ({"layer": Layer.CORE}, {"tier": Tier.CORE}),
+    Essential.ACTIVE: ({"tier": Tier.ACTIVE},),
+    Essential.PREFERENCE: ({"kind": Kind.PREFERENCE},),
+}
+
+
+_numbers = count(1)
+
+
+def distinct(**fields: Any) -> Memory:
+    """Return a memory whose content no other has."""
+    return factories.memory(f"Number {next(_numbers)}.", **fields)
+
+
+class StoreEssentialsContract(StoreSeams):
+    """Core memories, active ones, preferences."""
+
+    @pytest.mark.parametrize("essential", Essential)
+    def test_each_sort_is_found(self, store: MetadataStore, essential: Essential) -> None:
+        """The most important first, equal ones in the order of writing; at most as many as asked for."""
+        wanted: list[Memory] = []
+        for fields in FITTING[essential]:
+            made = [distinct(importance=importance, **fields) for importance in (2, 5, 2)]
+            wanted += insert(store, *made)
+            insert(store, distinct())
+        wanted.sort(key=lambda memory: (-memory.importance, memory.row))
+
+        assert store.memories.essentials(essential, reach=ADA, limit=100) == wanted
+        assert store.memories.essentials(essential, reach=ADA, limit=2) == wanted[:2]
+        assert store.memories.essentials(essential, reach=ADA, limit=0) == []
+
+    @pytest.mark.parametrize("essential", Essential)
+    def test_only_what_is_in_use_counts(self, store: MetadataStore, essential: Essential) -> None:
+        """Another status, a private memory and a purged one are left out; an expired one is not."""
+        fields = FITTING[essential][-1]
+        made = [distinct(status=status, **fields) for status in Status if status is not Status.ACTIVE]
+        private = distinct(layer=Layer.SESSION, session_id="s", **fields)
+        expired = distinct(expire_time=NOW - timedelta(days=1), **fields)
+        *_, kept, changed, gone = insert(store, *made, private, expired, distinct(**fields), distinct(**fields))
+        revise(store, changed, layer=Layer.LONG_TERM, tier=Tier.CONTEXTUAL, kind=Kind.FACT)
+        purge(store, gone)
+
+        assert store.memories.essentials(essential, reach=ADA, limit=100) == [kept]
+
+    @pytest.mark.parametrize("essential", Essential)
+    def test_reach_holds(self, store: MetadataStore, essential: Essential) -> None:
+        """Of the owner and the projects asked for alone."""
+        fields = FITTING[essential][0]
+        here, there, _, _ = insert(
+            store,
+            distinct(project_id="web", **fields),
+            distinct(**fields),
+            distinct(project_id="web-2", **fields),
+            distinct(user_id="ada-2", project_id="web", **fields),
+        )
+
+        assert store.memories.essentials(essential, reach=reach_of(projects=("web", "")), limit=9) == [here, there]
+        assert store.memories.essentials(essential, reach=reach_of(projects=()), limit=9) == []
+
+    def test_a_session_is_read_from_its_end(self, store: MetadataStore) -> None:
+        """Messages and private memories in use, the newest first; not those of other sessions, projects or owners."""
+        talk: dict[str, Any] = {"session_id": "s", "project_id": "web"}
+        first, second, *_ = insert(
+            store,
+            distinct(kind=Kind.MESSAGE, **talk),
+            distinct(layer=Layer.SESSION, **talk),
+            distinct(**talk),
+            distinct(kind=Kind.MESSAGE, status=Status.ARCHIVED, **talk),
+            distinct(kind=Kind.MESSAGE, **talk | {"session_id": "s2"}),
+            distinct(kind=Kind.MESSAGE, **talk | {"project_id": "web-2"}),
+            distinct(kind=Kind.MESSAGE, user_id="ada-2", **talk),
+        )
+        web = reach_of(projects=("web",))
+
+        assert store.memories.session_rows("s", reach=web, limit=9) == [second.row, first.row]
+        assert store.memories.session_rows("s", reach=web, limit=1) == [second.row]
+        assert store.memories.session_rows("s", reach=web, limit=0) == []
+        assert store.memories.session_rows("", reach=web, limit=9) == []
+
+    def test_recent_memories_are_those_changed_last(self, store: MetadataStore) -> None:
+        """SHORT_TERM ones in use, from the moment given on, whenever they were made."""
+
+        def note(hours: int, **fields: Any) -> Memory:
+            moment = NOW - timedelta(hours=hours)
+            return distinct(layer=Layer.SHORT_TERM, create_time=NOW - timedelta(days=9), update_time=moment, **fields)
+
+        three, one, again, *_ = insert(
+            store, note(3), note(1), note(1), note(4), note(1, status=Status.ARCHIVED), note(1, user_id="bob"),
+            distinct(),
+        )  # fmt: skip
+        since = NOW - timedelta(hours=3)
+
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=9) == [again.row, one.row, three.row]
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=2) == [again.row, one.row]
+        assert store.memories.recent_rows(since=since, reach=reach_of(projects=("web",)), limit=9) == []
+        assert store.memories.recent_rows(since=since, reach=ADA, limit=0) == []

@@ -1,0 +1,79 @@
+"""What is loaded at a start: lists, order, and a cache that every write is seen through."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memsvc.domain.drafts import Draft, WriteOptions
+from memsvc.domain.essentials import Essentials
+from memsvc.domain.memory import Kind, Layer, Memory, Tier
+from memsvc.domain.scope import Scope
+from memsvc.engine.application import Application
+
+ADA, WEB = Scope("ada"), Scope("ada", "web")
+
+
+def remember(application: Application, scope: Scope, content: str, **fields: Any) -> Memory:
+    """Store a memory."""
+    return application.remember.create(scope, Draft(content, **fields), WriteOptions()).memory
+
+
+def contents(essentials: Essentials) -> list[list[str]]:
+    """Return the contents of the lists."""
+    lists = (essentials.core, essentials.active, essentials.preferences, essentials.reminders)
+    return [[memory.content for memory in part] for part in lists]
+
+
+def test_each_memory_is_in_the_first_list_it_fits(application: Application) -> None:
+    """The most important first, equals in the order of writing; private and expired ones are not there."""
+    now = datetime.now(UTC)
+    remember(application, ADA, "b", layer=Layer.CORE, kind=Kind.PREFERENCE)
+    remember(application, WEB, "a", tier=Tier.CORE, importance=5)
+    remember(application, ADA, "c", tier=Tier.ACTIVE, kind=Kind.PREFERENCE)
+    remember(application, WEB, "d", kind=Kind.PREFERENCE)
+    remember(application, WEB, "e", kind=Kind.TASK, event_time=now + timedelta(hours=3))
+    remember(application, ADA, "f", tags=("提醒",), event_time=now - timedelta(hours=3))
+    remember(application, ADA, "far", kind=Kind.TASK, event_time=now + timedelta(days=3))
+    remember(application, ADA, "old", layer=Layer.CORE, expire_time=now - timedelta(seconds=1))
+    remember(application, Scope("ada", "other"), "other", layer=Layer.CORE)
+    remember(application, Scope("ada", session_id="s"), "mine", layer=Layer.SESSION, tier=Tier.CORE)
+    remember(application, ADA, "plain")
+
+    assert contents(application.core.load(WEB, limit=50)) == [["a", "b"], ["c"], ["d"], ["f", "e"]]
+    assert contents(application.core.load(ADA, limit=50)) == [["b"], ["c"], [], ["f"]]
+    assert application.core.load(WEB, limit=1).is_incomplete
+    assert contents(application.core.load(WEB, limit=1))[0] == ["a"]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_every_write_is_seen_at_once(application: Application, *, hard: bool) -> None:
+    """A new memory, a changed one, one that is gone; writes of others leave what is kept as it is."""
+    core = application.core
+    assert contents(core.load(WEB, limit=9))[0] == []
+
+    made = remember(application, WEB, "a", layer=Layer.CORE)
+    assert contents(core.load(WEB, limit=9))[0] == ["a"]
+    remember(application, ADA, "b", layer=Layer.CORE)
+    assert contents(core.load(WEB, limit=9))[0] == ["a", "b"]
+    kept = core._kept[WEB.owner, "web"]
+    remember(application, Scope("bob", "web"), "c", layer=Layer.CORE)
+    assert contents(core.load(WEB, limit=9))[0] == ["a", "b"]
+    assert core._kept[WEB.owner, "web"] is kept
+    application.revise.delete(WEB, made.id, hard=hard, expected_revision=0, options=WriteOptions())
+    assert contents(core.load(WEB, limit=9))[0] == ["b"]
+    remember(application, ADA, "d", layer=Layer.CORE)
+    assert contents(core.load(ADA, limit=9))[0] == ["b", "d"]
+
+
+def test_many_changes_are_not_looked_through(application: Application) -> None:
+    """What is kept is read anew, and right."""
+    core = application.core
+    core.load(ADA, limit=9)
+    for number in range(300):
+        remember(application, Scope("bob"), f"{number}")
+    remember(application, ADA, "a", layer=Layer.CORE)
+
+    assert contents(core.load(ADA, limit=9))[0] == ["a"]
