@@ -53,9 +53,10 @@ from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.sessions.appending import Appending
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.model_summary import ModelSummarizer
 from memsvc.engine.sessions.opening import Opening, SessionDefaults
 from memsvc.engine.sessions.reading import ReadingSessions
-from memsvc.engine.sessions.summarizing import ExtractiveSummarizer
+from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, Summarizer
 from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
 from memsvc.engine.watch.bell import Bell
 from memsvc.engine.watch.watching import Watching
@@ -360,7 +361,12 @@ def _sessions(settings: Settings, backends: Backends, writes: _Writing, stack: E
     chosen = settings.sessions
     store, committer, drafting = backends.metadata, writes.committer, writes.drafting
     rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
-    trimming = Trimming(committer, store, drafting, ExtractiveSummarizer(backends.tokenizer), rules)
+    extractive = ExtractiveSummarizer(backends.tokenizer)
+    summarizer: Summarizer = extractive
+    if backends.language_model is not None:
+        redactor = Redactor(is_on=settings.redaction.capture)
+        summarizer = ModelSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
+    trimming = Trimming(committer, store, drafting, summarizer, rules)
     trimmer = Trimmer(trimming.trim_when_full)
     stack.callback(trimmer.close)
     defaults = SessionDefaults(

@@ -238,7 +238,8 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     """Conversations."""
     language_model: BackendChoice = BackendChoice(backend="none")
-    """Decides what to remember of a conversation, if there is one; without it, and when it fails, rules do."""
+    """Decides what to remember of a conversation and sums sessions up, if there is one; without it, and when it fails,
+    rules do, and sentences of the session."""
     redaction: RedactionSettings = RedactionSettings()
     """Secrets."""
     provenance: ProvenanceSettings = ProvenanceSettings()

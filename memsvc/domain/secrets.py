@@ -197,6 +197,10 @@ class Redactor:
         cleaned = {name: _cleaned(value, found) for name, value in values.items()}
         return (replace(draft, **cleaned), summed(found)) if any(found) else (draft, ())
 
+    def json(self, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a JSON object without the secrets in its texts."""
+        return _cleaned(value, []) if self.is_on else value
+
     def values(self, values: dict[str, T]) -> tuple[dict[str, T], tuple[Redaction, ...]]:
         """Return new values of fields, by name, without the secrets in them."""
         if not self.is_on:

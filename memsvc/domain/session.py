@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.domain.memory import Json, Memory, Status
+from memsvc.domain.memory import Json, Memory, Origin, Status
 from memsvc.domain.scope import Scope
 
 
@@ -126,6 +126,15 @@ class CountedSession:
 
     session: Session
     counts: SessionCounts
+
+
+ORIGINS: Mapping[Role, Origin] = {
+    Role.SYSTEM: Origin.AGENT,
+    Role.USER: Origin.USER,
+    Role.ASSISTANT: Origin.AGENT,
+    Role.TOOL: Origin.TOOL,
+}
+"""What class of source each role's words come from."""
 
 
 @dataclass(frozen=True, slots=True)

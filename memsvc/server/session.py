@@ -76,7 +76,9 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         validate.check_trim(request)
         scope = scope_from(request.scope, calls.principal.get())
         order = convert.trim_order_from_proto(request)
-        trimmed = await self._write.run(self._sessions.trimming.trim, scope, order, request.request_id)
+        executors = self._edge.executors
+        executor = executors.language if self._sessions.trimming.asks_a_model else executors.write
+        trimmed = await executor.run(self._sessions.trimming.trim, scope, order, request.request_id)
         await self._indexed(trimmed.position, request.wait_for)
         return convert.trimmed_to_proto(trimmed)
 

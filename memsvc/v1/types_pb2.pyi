@@ -213,8 +213,9 @@ class _MemoryOrigin:
 class _MemoryOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryOrigin.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_ORIGIN_UNSPECIFIED: _MemoryOrigin.ValueType  # 0
-    """MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. It is never in a reply. In a filter:
-    INVALID_ARGUMENT.
+    """MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. What is captured or appended to a session
+    comes from who said it (user USER, tool TOOL, the others AGENT), an ingested document is DOCUMENT. It is never in a
+    reply. In a filter: INVALID_ARGUMENT.
     """
     MEMORY_ORIGIN_USER: _MemoryOrigin.ValueType  # 1
     """MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""
@@ -233,8 +234,9 @@ class MemoryOrigin(_MemoryOrigin, metaclass=_MemoryOriginEnumTypeWrapper):
     """
 
 MEMORY_ORIGIN_UNSPECIFIED: MemoryOrigin.ValueType  # 0
-"""MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. It is never in a reply. In a filter:
-INVALID_ARGUMENT.
+"""MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. What is captured or appended to a session
+comes from who said it (user USER, tool TOOL, the others AGENT), an ingested document is DOCUMENT. It is never in a
+reply. In a filter: INVALID_ARGUMENT.
 """
 MEMORY_ORIGIN_USER: MemoryOrigin.ValueType  # 1
 """MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""

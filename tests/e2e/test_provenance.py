@@ -10,8 +10,10 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2, search_service_pb2
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, WAYS, create, found, get, list_all, refused, write
 from tests.e2e.messages import batch, header
@@ -294,3 +296,33 @@ def test_provenance_survives_a_restart(tmp_path: Path) -> None:
         with server.stubs() as stubs:
             assert waiting(stubs, scope) == [one]
             assert found(stubs, scope, "vault code") == []
+
+
+def test_what_is_heard_says_who_said_it(stubs: Stubs, user: str) -> None:
+    """What users, agents and tools say, and documents, captured, in a session or ingested."""
+    scope = types.Scope(user_id=user, project_id="p", session_id="talk")
+    messages = [
+        capture_pb.ChatMessage(role=types.MESSAGE_ROLE_USER, content="我喜欢深色主题。"),
+        capture_pb.ChatMessage(role=types.MESSAGE_ROLE_ASSISTANT, content="We decided to use Redis."),
+    ]
+    flushed = stubs.memory.FlushMessages(
+        capture_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
+    )
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+    roles = (types.MESSAGE_ROLE_USER, types.MESSAGE_ROLE_ASSISTANT, types.MESSAGE_ROLE_TOOL)
+    lines = [session_pb.NewMessage(role=role, content=f"line {role}") for role in roles]
+    appended = stubs.session.AppendMessages(
+        session_pb.AppendMessagesRequest(scope=scope, messages=lines), timeout=TIMEOUT
+    )
+    parts = [
+        capture_pb.IngestDocumentRequest(header=capture_pb.DocumentHeader(scope=scope, name="a.md")),
+        capture_pb.IngestDocumentRequest(data=b"# A\n\ntext"),
+    ]
+    document = stubs.memory.IngestDocument(iter(parts), timeout=TIMEOUT)
+
+    assert {USER, AGENT} == {memory.origin for memory in list_all(stubs, scope) if memory.source == "conversation"}, (
+        flushed
+    )
+    said = [get(stubs, scope, message.memory_id).origin for message in appended.messages]
+    assert [USER, AGENT, TOOL] == said
+    assert DOCUMENT == document.memory.origin

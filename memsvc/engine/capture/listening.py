@@ -11,6 +11,7 @@ from memsvc.domain.drafts import Draft, Redaction
 from memsvc.domain.memory import FileRef, Kind, Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
+from memsvc.domain.session import ORIGINS
 from memsvc.engine.capture.deciding import Deciding, Judged
 from memsvc.engine.capture.recognising import Cited, Recognising
 from memsvc.text.statements import statements
@@ -118,6 +119,7 @@ def draft_of(heard: Heard, *, category: str | None = None, files: tuple[FileRef,
         event_time=statement.event_time,
         work_in_progress=True if verdict.kind is Kind.TASK else None,
         source=SOURCE,
+        origin=ORIGINS[statement.role],
     )
 
 

@@ -12,6 +12,7 @@ from memsvc.domain.errors import InvalidRequestError, SessionNotActiveError, Ses
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import (
+    ORIGINS,
     AutoTrim,
     MessageRecord,
     NewMessage,
@@ -102,6 +103,7 @@ class Appending:
         return answer
 
     def _prepared(self, scope: Scope, message: NewMessage) -> _Prepared:
+        message = self._without_secrets(message)
         called = tool_call_text(message.tool_calls)
         tokens = message.token_count
         if tokens is None:
@@ -115,8 +117,15 @@ class Appending:
             event_time=message.event_time,
             source=SOURCE,
             metadata=message.metadata,
+            origin=ORIGINS[message.role],
         )
         return _Prepared(message, self._drafting.prepare(scope, draft).record, tokens)
+
+    def _without_secrets(self, message: NewMessage) -> NewMessage:
+        """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""
+        clean = self._drafting.redactor.json
+        calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
+        return replace(message, tool_calls=calls) if calls else message
 
     def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> Appended:
         standing = active_session(transaction, scope)

@@ -16,6 +16,11 @@ _WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.
 class Summarizer(Protocol):
     """Makes a text that stands for messages which are no longer in use. Safe to call from several threads."""
 
+    @property
+    def asks_a_model(self) -> bool:
+        """Return whether summing up may take as long as a language model takes."""
+        ...
+
     def summarize(self, messages: Sequence[Message], *, most_tokens: int) -> str:
         """Return a text of at most *most_tokens* tokens, in the language of the messages; never blank.
 
@@ -31,6 +36,11 @@ class ExtractiveSummarizer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Count by *tokenizer*."""
         self._tokenizer = tokenizer
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Return that no model is asked."""
+        return False
 
     def summarize(self, messages: Sequence[Message], *, most_tokens: int) -> str:
         """Return the best sentences, in their order."""

@@ -87,6 +87,11 @@ class Trimming:
         self._summarizer = summarizer
         self._rules = rules
 
+    @property
+    def asks_a_model(self) -> bool:
+        """Return whether a trim may take as long as a language model takes."""
+        return self._summarizer.asks_a_model
+
     def trim(self, scope: Scope, order: TrimOrder, request_id: str = "") -> Answer[Trimmed]:
         """Archive the oldest messages of the session that *scope* names, and store their summary.
 

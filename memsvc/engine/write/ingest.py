@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from memsvc.domain import limits
 from memsvc.domain.drafts import Draft, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.memory import Json, Kind, Layer
+from memsvc.domain.memory import Json, Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.engine.write.remember import Remember
@@ -106,6 +106,7 @@ def draft_of(header: DocumentHeader, text: str) -> Draft:
         tags=header.tags or None,
         source=header.name or None,
         metadata=header.metadata,
+        origin=Origin.DOCUMENT,
     )
 
 
