@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,9 +16,10 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
+from memsvc.domain.scope import Scope
 from memsvc.domain.scoring import Constants
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import AutoTrim, OnOpen
+from memsvc.domain.session import AutoTrim, OnOpen, SessionName
 from memsvc.engine.application import Application
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.deciding import Deciding
@@ -191,7 +192,9 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     recall = Recall(readers, utc_now, _looking_back(settings, backends, embedding).readers)
     core = Core(reads, backends.metadata.feed, utc_now)
     writes.committer.on_commit(core.note_commit)
-    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom)
+    sources = Sources(
+        reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom, _session_limit(backends.metadata)
+    )
     contexts = Contexts(sources, threads=settings.server.search_threads)
     stack.callback(contexts.close)
     return Application(
@@ -355,6 +358,14 @@ def _writing(
         checkpoints=Checkpoints(store, committer, utc_now),
         checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )
+
+
+def _session_limit(store: MetadataStore) -> Callable[[Scope], int | None]:
+    def limit(scope: Scope) -> int | None:
+        session = store.sessions.get(SessionName.from_scope(scope))
+        return None if session is None else session.token_limit
+
+    return limit
 
 
 def _sessions(settings: Settings, backends: Backends, writes: _Writing, stack: ExitStack) -> Sessions:

@@ -30,6 +30,7 @@ def context(  # noqa: PLR0913 - an option each
     time_zone: Annotated[str, typer.Option(help="Where dates are those of, such as Asia/Shanghai.")] = "",
     since: Annotated[str, typer.Option(help="The cursor of an earlier context: only what changed since.")] = "",
     stream: Annotated[bool, typer.Option("--stream", help="With --json: a line for each event, as it comes.")] = False,
+    as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Show what an agent should know for its next step, as Markdown.
@@ -37,6 +38,8 @@ def context(  # noqa: PLR0913 - an option each
     What was left out, and the cursor to name this context by, are told on stderr.
     """
     asked: ContextOptions = {"locale": locale, "time_zone": time_zone, "earlier_cursor": since}
+    if (moment := options.as_of(as_of)) is not None:
+        asked["as_of"] = moment
     if tokens is not None:
         asked["total_tokens"] = tokens
     if section:

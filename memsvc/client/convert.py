@@ -258,6 +258,8 @@ def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
     fields: dict[str, Any] = {name: values.pop(name) for name in apart if name in values}
     if "filters" in values:
         values["filter"] = filter_to_proto(values.pop("filters"))
+    if "as_of" in values:
+        values["as_of"] = as_of_to_proto(values["as_of"])
     if "shares" in values:
         values["shares"] = contexts.ContextShares(**values["shares"])
     if "sections" in values:

@@ -216,6 +216,7 @@ class ContextOptions(TypedDict, total=False):
     min_score: float
     locale: str
     time_zone: str
+    as_of: AsOf
     vector: Sequence[float]
     consistency_token: str
     earlier_cursor: str

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
+from memsvc.domain.filters import Filter
+from memsvc.domain.history import AsOf
 from memsvc.domain.query import Selection
 from memsvc.domain.scope import Scope
 
@@ -75,6 +78,8 @@ class ContextQuery:
         selection: What the caller's filter says of retrieved memories, the default conditions included.
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
         earlier: The run of the earlier context, where only what changed since is wanted.
+        as_of: The moment that the context is of; None: now.
+        in_force: The default conditions on memories at that moment; of no use without *as_of*.
     """
 
     scope: Scope
@@ -90,6 +95,13 @@ class ContextQuery:
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     position: int = 0
     earlier: bytes = b""
+    as_of: AsOf | None = None
+    in_force: Filter | None = None
+
+    @property
+    def moment(self) -> datetime | None:
+        """Return the moment that ages and the last days are counted from, where it is not now."""
+        return None if self.as_of is None else self.as_of.valid_time or self.as_of.known_time
 
     @property
     def retrieves(self) -> bool:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 
 REMINDER_TAGS = ("reminder", "提醒")
@@ -66,5 +67,5 @@ def is_due(memory: Memory, now: datetime) -> bool:
 
 
 def is_current(memory: Memory, now: datetime) -> bool:
-    """Return whether a memory is not expired."""
-    return memory.expire_time is None or memory.expire_time > now
+    """Return whether a memory is neither expired nor outside of the time in which it holds."""
+    return (memory.expire_time is None or memory.expire_time > now) and is_valid_at(memory, now)

@@ -160,6 +160,7 @@ class ContextOptions(_message.Message):
     MIN_SCORE_FIELD_NUMBER: _builtins.int
     LOCALE_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """total_tokens is how many tokens the context may have in all, headings, separators and the lines around them
     included, counted by the service's tokenizer: 1 to 10 000 000. Absent: as the service's settings say, 128 000 by
@@ -191,6 +192,13 @@ class ContextOptions(_message.Message):
         short-term memories are not narrowed by it.
         """
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of builds the context of another moment, out of what was known or true then, in every section. Ages and the last
+        7 days count from valid_time, or without one from known_time. What SearchRequest.as_of says of retrieval holds.
+        Unset: now.
+        """
+
     def __init__(
         self,
         *,
@@ -202,10 +210,11 @@ class ContextOptions(_message.Message):
         min_score: _builtins.float = ...,
         locale: _builtins.str = ...,
         time_zone: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "filter", b"filter", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__total_tokens: _TypeAlias = _typing.Literal["total_tokens"]  # noqa: Y015
     _WhichOneofArgType__total_tokens: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens"]  # noqa: Y015

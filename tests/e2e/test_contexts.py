@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.v1 import context_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, write
 from tests.e2e.running import Stubs
@@ -240,3 +242,49 @@ def test_the_quick_load_sees_every_write(stubs: Stubs, home: types.Scope) -> Non
     assert [["A", "B"], ["Tea."], ["喜欢绿茶"], []] == load(stubs, home)
     assert [["A"], ["Tea."], ["喜欢绿茶"], []] == load(stubs, home, limit=1)
     assert [[], ["Tea."], [], []] == load(stubs, types.Scope(user_id=home.user_id, project_id="other"))
+
+
+def change(stubs: Stubs, scope: types.Scope, memory: types.Memory, content: str) -> types.Memory:
+    """Give a memory another content."""
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=memory.id, content=content))
+    return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
+
+
+def test_a_context_of_another_moment(stubs: Stubs, home: types.Scope) -> None:
+    """Every section is as it was known then; what was written, changed or deleted since plays no part."""
+    made = settle(stubs, home)
+    events = stream(stubs, home, query="水獭 otters sleep")
+    moment = max(memory.update_time.ToDatetime(UTC) for memory in made.values()) + timedelta(microseconds=1)
+    project = types.Scope(user_id=home.user_id, project_id=home.project_id)
+    world = types.Scope(user_id=home.user_id)
+    change(stubs, world, made["rule"], "Answer at length.")
+    change(stubs, home, made["said"], "What do the otters eat?")
+    change(stubs, project, made["note"], "今天撤回了版本二。")
+    create(stubs, project, "Push to main on Fridays.", layer=CORE)
+    gone = memory_pb.DeleteMemoryRequest(scope=project, id=made["fact"].id)
+    stubs.memory.DeleteMemory(gone, timeout=TIMEOUT)
+
+    known = Timestamp()
+    known.FromDatetime(moment)
+    then = stream(stubs, home, query="水獭 otters sleep", options=Options(as_of=types.AsOf(known_time=known)))
+    now = render(stubs, home, query="水獭 otters sleep").markdown
+
+    assert [event.item.text for event in then] == [event.item.text for event in events]
+    assert all(word in now for word in ("at length", "otters eat", "撤回了", "Fridays"))
+    assert "水獭睡在" not in now
+
+
+def test_a_context_of_what_was_true_at_another_time(stubs: Stubs, home: types.Scope) -> None:
+    """What did not hold yet, or holds no longer, is left out of every section; ages count from that time."""
+    project = types.Scope(user_id=home.user_id, project_id=home.project_id)
+    born, moved = (Timestamp(seconds=seconds) for seconds in (1_600_000_000, 1_700_000_000))
+    create(stubs, project, "办公室在北京。", layer=CORE, valid_from=born, valid_to=moved, event_time=born)
+    create(stubs, project, "The office is in Lisbon.", layer=CORE, valid_from=moved)
+    year = Timestamp(seconds=born.seconds + 365 * 86_400)
+
+    then = render(stubs, home, options=Options(as_of=types.AsOf(valid_time=year))).markdown
+    now = render(stubs, home).markdown
+
+    assert ("办公室在北京。" in then, "Lisbon" in then) == (True, False)
+    assert ("办公室在北京。" in now, "Lisbon" in now) == (False, True)
+    assert "(1 year ago)" in then, then

@@ -32,7 +32,7 @@ from memsvc.engine.context.ending import Ending, opening
 from memsvc.engine.context.gathering import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
-    Gathering,
+    Gathers,
     happened,
     section_of,
 )
@@ -57,7 +57,7 @@ class Materials:
         earlier: What an earlier context holds, revisions by id; None: no delta is wanted.
     """
 
-    gathering: Gathering
+    gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
     session_limit: int | None = None
@@ -100,7 +100,9 @@ class Building:
     """One context in the making. Not safe to use from several threads at once."""
 
     def __init__(self, query: ContextQuery, materials: Materials, now: datetime) -> None:
+        """Build what *query* asks for, as of *now* unless it names another moment."""
         self.query = query
+        now = query.moment or now
         self.deadline = Deadline()
         self.ledger = Ledger()
         self._materials = materials
@@ -152,7 +154,7 @@ class Building:
         wanted = self.query.sections & {Section.GLOBAL_CORE, Section.PROJECT_CORE}
         if not wanted:
             return
-        essentials = self._materials.gathering.essentials(self.query.scope)
+        essentials = self._materials.gathering.essentials(self.query)
         loaded = [*essentials.core, *essentials.active]
         project = self.query.scope.project_id
         parts = {
@@ -169,7 +171,7 @@ class Building:
         yield from self._notices.count("ACTIVE_COUNT", len(loaded) - len(essentials.core), ACTIVE_COUNT)
 
     def _session(self) -> list[Event]:
-        messages = self._materials.gathering.session(self.query.scope, self._now)
+        messages = self._materials.gathering.session(self.query, self._now)
         items = list(self._newest(Section.SESSION, messages))
         if len(messages) == SESSION_MESSAGES:
             self.ledger.leave_out(Section.SESSION, Reason.LIMIT, [""])
@@ -184,7 +186,7 @@ class Building:
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
         if Section.SHORT_TERM in self.query.sections and scope.project_id:
-            recent = self._materials.gathering.recent(scope, self._now)
+            recent = self._materials.gathering.recent(self.query, self._now)
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:

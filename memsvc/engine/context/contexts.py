@@ -18,6 +18,7 @@ from memsvc.domain.scope import Scope
 from memsvc.engine.context.building import Building, Materials
 from memsvc.engine.context.core import Core
 from memsvc.engine.context.gathering import Gathering, search_of
+from memsvc.engine.context.past import PastGathering
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.read.recall import Recall
 from memsvc.ports.metadata import MemoryReads
@@ -130,7 +131,7 @@ class Contexts:
         sources = self._sources
         earlier = self._known(query.earlier, query.scope, "earlier_cursor").holds if query.earlier else None
         materials = Materials(
-            gathering=self._gathering,
+            gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
             tokenizer=sources.tokenizer,
             search=lambda deadline: self._search(query, deadline),
             session_limit=sources.session_limit(query.scope) if query.scope.session_id else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
 from memsvc.domain.essentials import Essentials, is_current
@@ -19,26 +20,43 @@ RECENT_MEMORIES = 500
 """More than these are not looked at."""
 
 
+class Gathers(Protocol):
+    """Reads what each section is chosen from. Safe to use from several threads."""
+
+    def essentials(self, query: ContextQuery) -> Essentials:
+        """Return the core and active memories, the most important first."""
+        ...
+
+    def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the newest messages and private memories of the scope's session, in the order of writing."""
+        ...
+
+    def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
+        ...
+
+
 class Gathering:
-    """Reads what each section is chosen from."""
+    """`Gathers` from what is there now."""
 
     def __init__(self, reads: MemoryReads, core: Core) -> None:
         self._reads = reads
         self._core = core
 
-    def essentials(self, scope: Scope) -> Essentials:
+    def essentials(self, query: ContextQuery) -> Essentials:
         """Return the core and active memories."""
-        return self._core.load(scope, limit=LIST)
+        return self._core.load(query.scope, limit=LIST)
 
-    def session(self, scope: Scope, now: datetime) -> list[Memory]:
+    def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
+        scope = query.scope
         reach = Reach.from_scope(scope, Visibility.PROJECT)
         rows = self._reads.session_rows(scope.session_id, reach=reach, limit=SESSION_MESSAGES)
         return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
 
-    def recent(self, scope: Scope, now: datetime) -> list[Memory]:
+    def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
-        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        reach = Reach.from_scope(query.scope, Visibility.PROJECT)
         since = now - timedelta(days=RECENT_DAYS)
         rows = self._reads.recent_rows(since=since, reach=reach, limit=RECENT_MEMORIES)
         return sorted(self._in_use(rows, reach, now), key=happened)
@@ -62,6 +80,7 @@ def search_of(query: ContextQuery) -> SearchQuery:
         min_score=query.min_score,
         limit=query.relevant_limit,
         snippet_chars=SNIPPET_MAX,
+        known_time=None if query.as_of is None else query.as_of.known_time,
     )
 
 

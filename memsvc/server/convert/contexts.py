@@ -11,6 +11,7 @@ from memsvc.engine.context.contexts import Rendered
 from memsvc.server.calls import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import SECTION, SEVERITY
+from memsvc.server.convert.history import as_of_from_proto
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
@@ -18,7 +19,9 @@ from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
 from memsvc.server.options import ContextDefaults
 from memsvc.server.validate.contexts import known_zone, language_of
 from memsvc.v1 import context_pb2 as pb
+from memsvc.v1 import types_pb2 as types
 
+_NO_FILTER = types.Filter()
 RELEVANT_LIMIT = 50
 LOAD_LIMIT = 50
 
@@ -36,6 +39,7 @@ def context_query_from_proto(
         InvalidRequestError: A token is not of this service.
     """
     options = request.options
+    as_of = as_of_from_proto(options.as_of, now, field="options.as_of")
     zone = known_zone(options.time_zone)
     return ContextQuery(
         scope=scope_from(request.scope, principal),
@@ -44,12 +48,14 @@ def context_query_from_proto(
         total_tokens=options.total_tokens if options.HasField("total_tokens") else defaults.total_tokens,
         shares=_shares(options.shares) if options.HasField("shares") else defaults.shares,
         sections=frozenset(SECTION.from_proto[number] for number in options.sections) or frozenset(Section),
-        selection=selection_from_proto(options.filter, now=now),
+        selection=selection_from_proto(options.filter, now=now, as_of=as_of),
         relevant_limit=options.relevant_limit or RELEVANT_LIMIT,
         min_score=options.min_score,
         locale=Locale(language_of(options.locale)) if options.locale else defaults.locale,
         position=tokens.position_of(request.consistency_token),
         earlier=_earlier(request.earlier_cursor),
+        as_of=as_of,
+        in_force=None if as_of is None else selection_from_proto(_NO_FILTER, now=now, as_of=as_of).where,
         **({} if zone is None else {"zone": zone}),
     )
 

@@ -41,8 +41,8 @@ CheckpointPlace: TypeAlias = tuple[datetime, str]
 """The create_time and the name of a checkpoint."""
 
 
-def as_of_from_proto(as_of: types.AsOf, now: datetime) -> AsOf | None:
-    """Return the moment to look at, None when neither time is given.
+def as_of_from_proto(as_of: types.AsOf, now: datetime, *, field: str = "as_of") -> AsOf | None:
+    """Return the moment to look at, None when neither time is given. *field* is its path in the request.
 
     Raises:
         InvalidRequestError: What will be known is asked for.
@@ -50,7 +50,7 @@ def as_of_from_proto(as_of: types.AsOf, now: datetime) -> AsOf | None:
     valid = time_from_proto(as_of.valid_time) if as_of.HasField("valid_time") else None
     known = time_from_proto(as_of.known_time) if as_of.HasField("known_time") else None
     if known is not None and known > now:
-        raise InvalidRequestError([Violation("as_of.known_time", "must not lie in the future")])
+        raise InvalidRequestError([Violation(f"{field}.known_time", "must not lie in the future")])
     return None if valid is None and known is None else AsOf(valid, known)
 
 

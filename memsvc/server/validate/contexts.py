@@ -10,6 +10,7 @@ from memsvc.domain.context import Locale
 from memsvc.server.convert.enums import SECTION
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.validate.filters import check_filter
+from memsvc.server.validate.history import check_as_of
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.values import (
     check_enums,
@@ -80,6 +81,7 @@ def _check_wanted(found: Violations, request: pb.BuildContextRequest | pb.Render
     check_enums(found, "options.sections", options.sections, SECTION.from_proto, count=SECTIONS)
     if options.HasField("filter"):
         check_filter(found, options.filter, field="options.filter")
+    check_as_of(found, options.as_of, field="options.as_of")
     check_integer(found, "options.relevant_limit", options.relevant_limit, least=1, most=limits.SEARCH_LIMIT)
     check_number(found, "options.min_score", options.min_score, most=1.0)
     if len(options.locale) > LOCALE or (options.locale and language_of(options.locale) not in set(Locale)):
