@@ -138,13 +138,14 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """
     with told():
-        from memsvc import bootstrap, logs  # noqa: PLC0415 - a quick start
+        from memsvc import logs  # noqa: PLC0415 - a quick start
         from memsvc.data_directory import owned  # noqa: PLC0415
+        from memsvc.wiring.backends import opened  # noqa: PLC0415
 
         settings = _settings(config, data_dir)
         _addresses(settings.server)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
-        with owned(settings.data_dir) as directory, bootstrap.opened(settings, directory.path) as backends:
+        with owned(settings.data_dir) as directory, opened(settings, directory.path) as backends:
             found = [_pinged(pinged.port, pinged.name, pinged.ping) for pinged in backends.pinged()]
     write_table(("port", "backend", "state", ">ms"), found, title=f"Data in {settings.data_dir}")
     if any(state != "well" for _, _, state, _ in found):

@@ -1,0 +1,90 @@
+"""The chosen backends, opened and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from memsvc.engine.lifecycle.diagnose import Pinged
+from memsvc.plugins import load_backend
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.embedder import Embedder
+from memsvc.ports.language_model import LanguageModel
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.reranker import Reranker
+from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.vectors import VectorIndex
+from memsvc.settings import BackendChoice, Settings
+
+PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
+OPTIONAL_PORTS = ("language_model", "reranker")
+NO_BACKEND = "none"
+"""The choice of doing without an optional port."""
+
+
+class StartError(Exception):
+    """The service cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """The chosen backends, open."""
+
+    metadata: MetadataStore
+    vectors: VectorIndex
+    lexical: LexicalIndex
+    embedder: Embedder
+    tokenizer: Tokenizer
+    names: tuple[tuple[str, str], ...]
+    language_model: LanguageModel | None = None
+    reranker: Reranker | None = None
+
+    def pinged(self) -> tuple[Pinged, ...]:
+        """Return how to ask each backend whether it is there."""
+        return tuple(Pinged(port, name, getattr(self, port).ping) for port, name in self.names)
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+@contextmanager
+def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
+    """Open the backends that the settings choose, and close them again, the last one first.
+
+    Raises:
+        PluginError: A backend cannot be chosen.
+        StartError: An option of a backend is wrong; nothing was opened.
+    """
+    choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
+    optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
+    choices |= {port: choice for port, choice in optional.items() if choice.backend != NO_BACKEND}
+    specs = {port: load_backend(port, choice.backend) for port, choice in choices.items()}
+    options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
+    with ExitStack() as stack:
+        backends = {
+            port: stack.enter_context(
+                specs[port].open(options[port], BackendContext(directory=directory / port, now=utc_now))
+            )
+            for port in choices
+        }
+        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()))
+
+
+def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
+    try:
+        return model.model_validate(choice.options)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{port}.options.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}."
+        raise StartError(message) from error

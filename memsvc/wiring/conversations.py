@@ -1,0 +1,56 @@
+"""What listens to conversations, and keeps them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from memsvc.domain.secrets import Redactor
+from memsvc.domain.session import AutoTrim, OnOpen
+from memsvc.engine.capture.deciding import Deciding
+from memsvc.engine.capture.listening import Listening
+from memsvc.engine.capture.recognising import Recognising
+from memsvc.engine.sessions.appending import Appending
+from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.model_summary import ModelSummarizer
+from memsvc.engine.sessions.opening import Opening, SessionDefaults
+from memsvc.engine.sessions.reading import ReadingSessions
+from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, Summarizer
+from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.writing import Writing
+
+
+def listening(settings: Settings, backends: Backends) -> Listening:
+    """Make what decides what is worth remembering of what was said."""
+    return Listening(
+        Redactor(is_on=settings.redaction.capture),
+        Recognising(backends.metadata.memories, backends.lexical),
+        Deciding(backends.language_model),
+    )
+
+
+def sessions(settings: Settings, backends: Backends, writes: Writing, stack: ExitStack) -> Sessions:
+    """Make what keeps conversations; *stack* stops its thread."""
+    chosen = settings.sessions
+    store, committer, drafting = backends.metadata, writes.committer, writes.drafting
+    rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
+    extractive = ExtractiveSummarizer(backends.tokenizer)
+    summarizer: Summarizer = extractive
+    if backends.language_model is not None:
+        redactor = Redactor(is_on=settings.redaction.capture)
+        summarizer = ModelSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
+    trimming = Trimming(committer, store, drafting, summarizer, rules)
+    trimmer = Trimmer(trimming.trim_when_full)
+    stack.callback(trimmer.close)
+    defaults = SessionDefaults(
+        token_limit=chosen.token_limit,
+        on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,
+        auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
+    )
+    return Sessions(
+        opening=Opening(committer, defaults, utc_now),
+        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, utc_now),
+        reading=ReadingSessions(store.sessions),
+        trimming=trimming,
+    )

@@ -1,0 +1,82 @@
+"""What searches, and gathers contexts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from memsvc.domain.scope import Scope
+from memsvc.domain.scoring import Constants
+from memsvc.domain.session import SessionName
+from memsvc.engine.context.contexts import Contexts, Sources
+from memsvc.engine.context.core import Core
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.search import LookingBack
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.read.ranking import Ranker
+from memsvc.engine.read.recall import Readers, Recall
+from memsvc.engine.read.refining import Refining
+from memsvc.engine.read.retrieval import Retrieval
+from memsvc.ports.metadata import MetadataStore
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.indexing import Indexing
+from memsvc.wiring.writing import Writing
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The use cases that search, and build contexts."""
+
+    recall: Recall
+    core: Core
+    contexts: Contexts
+
+
+def reading(
+    settings: Settings,
+    backends: Backends,
+    index: Indexing,
+    writes: Writing,
+    stack: ExitStack,
+) -> Reading:
+    """Make what searches; *stack* stops its threads."""
+    store, performance = backends.metadata, index.performance
+    reads, threads = store.memories, settings.server.search_threads
+    retrieval = Retrieval(reads, backends.vectors, backends.lexical, index.embedding, threads)
+    stack.callback(retrieval.close)
+    ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
+    readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
+    recall = Recall(readers, utc_now, _looking_back(settings, backends, index.embedding).readers)
+    core = Core(reads, store.feed, utc_now)
+    writes.committer.on_commit(core.note_commit)
+    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom, _limits(store))
+    contexts = Contexts(sources, threads=threads)
+    stack.callback(contexts.close)
+    return Reading(recall, core, contexts)
+
+
+def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
+
+
+def _constants(settings: Settings) -> Constants:
+    ranking = settings.ranking
+    return Constants(
+        depth=ranking.depth,
+        neighbour=ranking.neighbour,
+        session=ranking.session,
+        date=ranking.date,
+        speaker=ranking.speaker,
+    )
+
+
+def _limits(store: MetadataStore) -> Callable[[Scope], int | None]:
+    def limit(scope: Scope) -> int | None:
+        session = store.sessions.get(SessionName.from_scope(scope))
+        return None if session is None else session.token_limit
+
+    return limit

@@ -1,0 +1,114 @@
+"""What writes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from memsvc.domain.memory import Origin
+from memsvc.domain.provenance import TrustPolicy
+from memsvc.domain.secrets import Redactor
+from memsvc.engine.capture.storing import Storing
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.read.access_counts import AccessCounts
+from memsvc.engine.repeating import Repeating
+from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.watching import Watching
+from memsvc.engine.write.append import Append
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.placing import Placing
+from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.requests import Requests, forget_old_requests
+from memsvc.engine.write.review import Reviewing
+from memsvc.engine.write.revise import Revise
+from memsvc.ports.metadata import MetadataStore
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.indexing import Indexing
+
+TIDY_SECONDS = 600.0
+"""How often old requests and applied changes are thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The use cases that write, and what they share."""
+
+    remember: Remember
+    revise: Revise
+    importing: Importing
+    append: Append
+    storing: Storing
+    accesses: AccessCounts
+    committer: Committer
+    drafting: Drafting
+    watching: Watching
+    reviewing: Reviewing
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
+
+
+def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> Writing:
+    """Make what writes; *stack* stops its threads."""
+    store = backends.metadata
+    committer = Committer(store)
+    stack.callback(committer.close)
+    committer.on_commit(index.indexer.nudge)
+    accesses = AccessCounts(committer, utc_now)
+    stack.callback(Repeating("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
+    outbox = timedelta(days=settings.indexing.outbox_days)
+
+    def tidy() -> None:
+        forget_old_requests(committer, utc_now())
+        store.feed.trim(before=utc_now() - outbox)
+
+    stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
+    # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
+    random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
+    drafting = Drafting(
+        model=index.embedding.model,
+        dimension=index.embedding.dimension,
+        now=utc_now,
+        random=random,
+        redactor=Redactor(is_on=settings.redaction.writes),
+        policy=_policy(settings),
+    )
+    recording = Recording(drafting, store.feed)
+    placing = Placing(drafting, recording)
+    requests = Requests(committer, store.memories)
+    return Writing(
+        committer=committer,
+        remember=Remember(drafting, placing, requests, accesses),
+        revise=Revise(drafting, recording, requests, utc_now),
+        importing=Importing(committer, drafting, placing, accesses),
+        append=Append(drafting, recording, requests, store.memories, utc_now),
+        storing=Storing(drafting, placing, requests, accesses),
+        accesses=accesses,
+        drafting=drafting,
+        watching=_watching(settings, store, committer, stack),
+        reviewing=Reviewing(recording, requests, utc_now),
+        checkpoints=Checkpoints(store, committer, utc_now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
+    )
+
+
+def _policy(settings: Settings) -> TrustPolicy:
+    provenance = settings.provenance
+    trust = {origin: float(getattr(provenance, f"trust_{origin.value.lower()}")) for origin in Origin}
+    return TrustPolicy(trust, provenance.quarantine_below)
+
+
+def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
+    bell = Bell()
+    committer.on_commit_of(bell.ring)
+    if settings.watch.poll_seconds:
+        stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
+    kept = timedelta(days=settings.indexing.outbox_days)
+    return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
