@@ -13,9 +13,16 @@ from random import Random
 from pydantic import ValidationError
 
 from memsvc.data_directory import DataDirectory, owned
+from memsvc.domain.memory import Origin
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.history.search import LookingBack
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -33,6 +40,8 @@ from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.engine.repeating import Repeating
+from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.importing import Importing
@@ -40,6 +49,7 @@ from memsvc.engine.write.placing import Placing
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.requests import Requests, forget_old_requests
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext, BackendSettings
@@ -146,8 +156,13 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
         recall=Recall(
-            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
+            Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance),
+            utc_now,
+            _looking_back(settings, backends, embedding).readers,
         ),
+        retrospect=Retrospect(reads),
+        checkpoints=writes.checkpoints,
+        checkpoint_rollback=writes.checkpoint_rollback,
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=Statistics(backends.metadata, backends.vectors, backends.lexical, index.indexer),
@@ -160,7 +175,29 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         ),
         performance=performance,
         embedding=embedding,
+        watching=writes.watching,
+        reviewing=writes.reviewing,
     )
+
+
+def _policy(settings: Settings) -> TrustPolicy:
+    provenance = settings.provenance
+    trust = {origin: float(getattr(provenance, f"trust_{origin.value.lower()}")) for origin in Origin}
+    return TrustPolicy(trust, provenance.quarantine_below)
+
+
+def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
+    bell = Bell()
+    committer.on_commit_of(bell.ring)
+    if settings.watch.poll_seconds:
+        stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
+    kept = timedelta(days=settings.indexing.outbox_days)
+    return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
+
+
+def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
 def _constants(settings: Settings) -> Constants:
@@ -218,6 +255,10 @@ class _Writing:
     revise: Revise
     importing: Importing
     accesses: AccessCounts
+    watching: Watching
+    reviewing: Reviewing
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
 
 
 def _writing(
@@ -238,7 +279,13 @@ def _writing(
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
-    drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now, random=random)
+    drafting = Drafting(
+        model=embedding.model,
+        dimension=embedding.dimension,
+        now=utc_now,
+        random=random,
+        policy=_policy(settings),
+    )
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories)
@@ -247,4 +294,8 @@ def _writing(
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         accesses=accesses,
+        watching=_watching(settings, store, committer, stack),
+        reviewing=Reviewing(recording, requests, utc_now),
+        checkpoints=Checkpoints(store, committer, utc_now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )

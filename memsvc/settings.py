@@ -99,6 +99,36 @@ class IndexingSettings(_Part):
     """How long changes that are applied stay in the outbox."""
 
 
+class ProvenanceSettings(_Part):
+    """How far memories are trusted by where they come from. What is written before a change keeps its trust."""
+
+    trust_user: float = Field(default=1.0, ge=0, le=1)
+    """The most that is trusted to what the user said."""
+    trust_agent: float = Field(default=0.8, ge=0, le=1)
+    """The most that is trusted to what an agent concluded."""
+    trust_tool: float = Field(default=0.5, ge=0, le=1)
+    """The most that is trusted to what a tool or a web page returned."""
+    trust_document: float = Field(default=0.6, ge=0, le=1)
+    """The most that is trusted to a document."""
+    trust_import: float = Field(default=0.7, ge=0, le=1)
+    """The most that is trusted to what was imported."""
+    quarantine_below: float = Field(default=0.0, ge=0, le=1)
+    """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
+
+
+class WatchSettings(_Part):
+    """How changes are told to those who watch."""
+
+    max_streams: int = Field(default=1000, ge=1)
+    """Watches at a time; further ones are answered RESOURCE_EXHAUSTED."""
+    max_lag: int = Field(default=100_000, ge=1)
+    """How many changes a watcher may fall behind while it reads, before it is told to come back."""
+    threads: int = Field(default=2, ge=1)
+    """Threads that read changes for watchers, apart from those of the other calls."""
+    poll_seconds: float = Field(default=0.0, ge=0)
+    """How often to look for changes made by other processes on the same store. 0: nobody else writes to it."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -144,6 +174,10 @@ class Settings(BaseSettings):
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()
     """Following the store."""
+    provenance: ProvenanceSettings = ProvenanceSettings()
+    """Trust and quarantine."""
+    watch: WatchSettings = WatchSettings()
+    """Telling changes."""
     log: LogSettings = LogSettings()
     """Logging."""
 

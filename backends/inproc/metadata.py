@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.inproc.metadata_changes import InprocChangeFeed
+from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 
 NAME = "inproc metadata"
@@ -27,6 +31,8 @@ class InprocMetadataStore:
         self._state: State | None = State()
         self._memories = InprocMemoryReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
+        self._changes = InprocChangeFeed(self._current)
+        self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
 
     @property
@@ -40,9 +46,19 @@ class InprocMetadataStore:
         return self._feed
 
     @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        return self._changes
+
+    @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from backends.inproc.metadata_state import Name, State, is_live, is_within
-from memsvc.domain.clock import to_micros
+from backends.inproc.metadata_state import Name, State, is_named, is_within
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 
@@ -24,6 +26,12 @@ class InprocTransaction:
         self._time = to_micros(now)
         self._position = 0
         self._is_void = False
+        self._owners: set[str] = set()
+
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return whose memories were changed here."""
+        return self._owners
 
     @property
     def position(self) -> int:
@@ -95,7 +103,9 @@ class InprocTransaction:
             del self.state.names[name]
         del self.state.rows[stored.memory.id]
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
-        self._log(stored.memory, ChangeAction.PURGED)
+        self.state.actions = {key: value for key, value in self.state.actions.items() if key[0] != memory.row}
+        self.state.tombstones.append((stored.memory.scope.owner, tombstone_of(stored.memory, from_micros(self._time))))
+        self._log(stored.memory, stored.memory, ChangeAction.PURGED)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -124,6 +134,17 @@ class InprocTransaction:
         self.state.requests = kept
         return forgotten
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return self.state.checkpoints.get((owner, project_id, name))
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        name = (checkpoint.owner, checkpoint.project_id, checkpoint.name)
+        if name in self.state.checkpoints:
+            self._race()
+        self.state.checkpoints[name] = checkpoint
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -148,18 +169,23 @@ class InprocTransaction:
             self._race()
         self.state.names.update(dict.fromkeys(names, row))
         self.state.records[row] = record
-        self._log(record.memory, action)
+        self.state.actions[row, record.memory.revision] = action
+        self._log(record.memory if stored is None else stored.memory, record.memory, action)
 
     def _race(self) -> None:
         self._is_void = True
         message = "A key or content was taken by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
 
-    def _log(self, memory: Memory, action: ChangeAction) -> None:
+    def _log(self, before: Memory, memory: Memory, action: ChangeAction) -> None:
         self.state.last_position += 1
         position = self._position = self.state.last_position
         change = Change(position, memory.row, memory.id, action, memory.revision, self._time)
         self.state.outbox[position] = change
+        scope = memory.scope
+        is_private = before.layer is Layer.SESSION and memory.layer is Layer.SESSION
+        self.state.places[position] = (scope.owner, scope.project_id, scope.session_id if is_private else "")
+        self._owners.add(scope.owner)
         self.state.pending.add(position)
 
 
@@ -180,8 +206,8 @@ def _next_record(stored: Record, before: Memory, after: Record) -> Record:
 def _names(record: Record) -> list[Name]:
     memory, scope = record.memory, record.memory.scope
     names: list[Name] = []
-    if is_live(memory) and memory.key:
+    if is_named(memory) and memory.key:
         names.append((scope.owner, scope.project_id, memory.key))
-    if is_live(memory) and record.is_unique:
+    if is_named(memory) and record.is_unique:
         names.append((scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash)))
     return names

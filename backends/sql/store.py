@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.sql.changes import SqlChangeFeed
+from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
@@ -18,6 +20,8 @@ from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 
 DEFAULT_NAME = "memsvc.db"
@@ -33,6 +37,8 @@ class SqlMetadataStore:
         self._memories = SqlMemoryReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
+        self._changes = SqlChangeFeed(database)
+        self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
 
     @property
@@ -46,9 +52,19 @@ class SqlMetadataStore:
         return self._feed
 
     @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        return self._changes
+
+    @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

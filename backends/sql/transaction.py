@@ -15,16 +15,18 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
+from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
 from backends.sql.filters import within
-from backends.sql.journal import note_changes, note_revisions
+from backends.sql.journal import Noted, note_changes, note_revisions
 from backends.sql.rows import delete_rows, insert_records, update_record
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
+from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 
@@ -41,11 +43,17 @@ class SqlTransaction:
         self._is_void = False
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
+        self._owners: set[str] = set()
 
     @property
     def changed(self) -> AbstractSet[int]:
         """Return the rows of memories that were there before and may be otherwise now."""
         return self._changed
+
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return whose memories were changed here."""
+        return self._owners
 
     @property
     def inserted(self) -> Sequence[Record]:
@@ -121,7 +129,8 @@ class SqlTransaction:
         with self._void_on_race():
             insert_records(self._connection, numbered)
         self._inserted += numbered
-        self._log(first, rows, ChangeAction.CREATED, positions)
+        self._owners.update({memory.scope.owner for memory in written})
+        self._log(Noted(first, rows, ChangeAction.CREATED, self._time, positions))
         return written
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
@@ -133,7 +142,9 @@ class SqlTransaction:
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
         self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
-        self._log(before.row, before.row, action, position)
+        self._owners.add(before.scope.owner)
+        was_public = before.layer is not Layer.SESSION
+        self._log(Noted(before.row, before.row, action, self._time, position, was_public=was_public))
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
@@ -142,9 +153,11 @@ class SqlTransaction:
             return
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
-        note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
+        self._owners.add(stored.scope.owner)
+        note_changes(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
+        insert_tombstone(self._connection, stored, self._time)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -174,6 +187,15 @@ class SqlTransaction:
         """Forget old requests."""
         return requests.forget(self._connection, before)
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return read_checkpoint(self._connection, owner, project_id, name)
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        with self._void_on_race():
+            insert_checkpoint(self._connection, checkpoint)
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -196,10 +218,10 @@ class SqlTransaction:
         )
         return last_row, last_position
 
-    def _log(self, first: int, last: int, action: ChangeAction, last_position: int) -> None:
-        note_revisions(self._connection, first, last, action, self._time)
-        note_changes(self._connection, first, last, action, self._time, last_position)
-        self._position = last_position
+    def _log(self, noted: Noted) -> None:
+        note_revisions(self._connection, noted.first, noted.last, noted.action)
+        note_changes(self._connection, noted)
+        self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
         found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})

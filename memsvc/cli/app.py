@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching
+from memsvc.cli import (
+    changes,
+    demo,
+    history,
+    importing,
+    lifecycle,
+    memories,
+    process,
+    projects,
+    searching,
+    watching,
+)
 
 app = typer.Typer(
     name="memsvc",
@@ -27,7 +38,12 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(searching.search)
+app.command("history")(history.revisions)
+app.command()(history.rollback)
+app.add_typer(history.checkpoint, name="checkpoint")
 app.command("import")(importing.import_memories)
+app.command()(watching.watch)
+app.add_typer(watching.quarantine, name="quarantine")
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)

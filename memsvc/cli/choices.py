@@ -53,6 +53,23 @@ class OnDuplicate(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class Verdict(_Hyphenated):
+    """What a review decides."""
+
+    APPROVE = auto()
+    REJECT = auto()
+
+
+class Origin(_Hyphenated):
+    """What class of source a memory comes from."""
+
+    USER = auto()
+    AGENT = auto()
+    TOOL = auto()
+    DOCUMENT = auto()
+    IMPORT = auto()
+
+
 class Index(_Hyphenated):
     """A derived index."""
 

@@ -115,6 +115,8 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         reflection=server.reflection,
         default_weighting=Weighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
         version=version("memsvc"),
+        watch_streams=settings.watch.max_streams,
+        watch_threads=settings.watch.threads,
     )
 
 

@@ -7,10 +7,11 @@ from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+from memsvc.client.values import AsOf, Changes, Draft, Filters, MemoryFields, NewMemory, Search, SearchOptions
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "AsOf",
     "AsyncMemsvc",
     "Changes",
     "Draft",
@@ -18,6 +19,7 @@ __all__ = [
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "NewMemory",
     "Project",
     "Search",
     "SearchOptions",

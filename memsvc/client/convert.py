@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import Draft, Filters, MemoryFields, SearchOptions, TimeRange
+from memsvc.client.values import AsOf, Draft, Filters, MemoryFields, SearchOptions, TimeRange
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
 from memsvc.v1 import types_pb2 as types
@@ -40,14 +40,15 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "kind": (types.MemoryKind, "MEMORY_KIND_"),
     "tier": (types.MemoryTier, "MEMORY_TIER_"),
     "status": (types.MemoryStatus, "MEMORY_STATUS_"),
+    "origin": (types.MemoryOrigin, "MEMORY_ORIGIN_"),
     "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
     "last_days_field": (types.TimeField, "TIME_FIELD_"),
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
 }
-_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
-_TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})
+_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
+_TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"})
 
 
 def named(field: str, name: str | None) -> Any:
@@ -76,6 +77,17 @@ def time_range_to_proto(field: str, bounds: TimeRange) -> types.TimeRange:
     return types.TimeRange(
         start=None if start is None else timestamp_to_proto(field, start),
         end=None if end is None else timestamp_to_proto(field, end),
+    )
+
+
+def as_of_to_proto(as_of: AsOf | None) -> types.AsOf | None:
+    """Return a moment to look at; None is now."""
+    if as_of is None:
+        return None
+    valid, known = as_of.get("valid_time"), as_of.get("known_time")
+    return types.AsOf(
+        valid_time=None if valid is None else timestamp_to_proto("valid_time", valid),
+        known_time=None if known is None else timestamp_to_proto("known_time", known),
     )
 
 
@@ -177,4 +189,6 @@ def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> s
         values["filter"] = filter_to_proto(values.pop("filters"))
     if "time_range" in values:
         values["time_range"] = time_range_to_proto("time_range", values["time_range"])
+    if "as_of" in values:
+        values["as_of"] = as_of_to_proto(values["as_of"])
     return search.SearchRequest(scope=scope, query=query, **values)

@@ -25,7 +25,10 @@ Kind = Literal[
     "MESSAGE",
 ]
 Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
-Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED", "QUARANTINED"]
+Origin = Literal["USER", "AGENT", "TOOL", "DOCUMENT", "IMPORT"]
+Verdict = Literal["APPROVE", "REJECT"]
+WatchStart = Literal["NOW", "OLDEST"]
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
@@ -36,6 +39,13 @@ ReindexMode = Literal["REBUILD", "REPAIR"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""
+
+
+class AsOf(TypedDict, total=False):
+    """A moment to look at: what was true then, what was known then. Times need a time zone."""
+
+    valid_time: datetime
+    known_time: datetime
 
 
 class MemoryFields(TypedDict, total=False):
@@ -61,16 +71,27 @@ class MemoryFields(TypedDict, total=False):
     confidence: float
     event_time: datetime
     expire_time: datetime
+    valid_from: datetime
+    valid_to: datetime
     ttl: timedelta
     work_in_progress: bool
     source: str
     metadata: Mapping[str, Any]
+    origin: Origin
+    trust: float
+    derived_from: Sequence[str]
     project_id: str
     agent_id: str
     session_id: str
 
 
-class Draft(MemoryFields, total=False):
+class NewMemory(MemoryFields, total=False):
+    """A memory to be stored. The only status it can ask for withholds it for a review."""
+
+    status: Literal["QUARANTINED"]
+
+
+class Draft(NewMemory, total=False):
     """A memory to be stored together with others."""
 
     content: Required[str]
@@ -99,6 +120,9 @@ class Filters(TypedDict, total=False):
     update_time: TimeRange
     access_time: TimeRange
     event_time: TimeRange
+    valid_from: TimeRange
+    valid_to: TimeRange
+    include_not_valid: bool
     last_days: int
     last_days_field: TimeField
     min_importance: int
@@ -111,6 +135,8 @@ class Filters(TypedDict, total=False):
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]
+    origins: Sequence[Origin]
+    min_trust: float
     include_expired: bool
     where: types.FilterExpression
 
@@ -130,6 +156,7 @@ class SearchOptions(TypedDict, total=False):
     snippet_chars: int
     include_files: bool
     explain: bool
+    as_of: AsOf
     page_token: str
     consistency_token: str
 

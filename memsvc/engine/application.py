@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.domain.drafts import WriteOptions, Written
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -12,8 +17,10 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.importing import Importing
 from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 
 
@@ -26,14 +33,29 @@ class Application:
     importing: Importing
     recollect: Recollect
     recall: Recall
+    retrospect: Retrospect
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics
     diagnose: Diagnose
     performance: Performance
     embedding: Embedding
+    watching: Watching
+    reviewing: Reviewing
 
     @property
     def dimension(self) -> int:
         """Return the length that a given vector must have."""
         return self.embedding.dimension
+
+    def rollback_memory(
+        self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Make a memory say again what it said at *revision*; raises as `Revise.rollback` does."""
+        # What was does not change, so it may be read before the transaction.
+        target = self.retrospect.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
+        return self.revise.rollback(
+            scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
+        )

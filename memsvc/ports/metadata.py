@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,8 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 
 
 class UniquenessRaceError(Exception):
@@ -58,7 +61,7 @@ class RequestRecord:
     answer: str
 
 
-class MemoryReads(Protocol):
+class MemoryReads(HistoryReads, Protocol):
     """Reading memories. Everything is held to *reach*; what lies outside is as if it were not there."""
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
@@ -66,7 +69,7 @@ class MemoryReads(Protocol):
         ...
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
-        """Return the memory that bears *key* and is not deleted, the first project of the reach first."""
+        """Return the memory that holds *key* and is neither deleted nor quarantined, the first project first."""
         ...
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -152,7 +155,10 @@ class IndexFeed(Protocol):
         ...
 
     def trim(self, *, before: datetime) -> int:
-        """Remove applied changes older than *before*; return how many."""
+        """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
+
+        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
+        """
         ...
 
 
@@ -172,7 +178,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(Protocol):
+class Transaction(CheckpointWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change.
@@ -183,12 +189,17 @@ class Transaction(Protocol):
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
         ...
 
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return the owners whose memories were changed here; those of a part that failed may be among them."""
+        ...
+
     def savepoint(self) -> AbstractContextManager[None]:
         """Open a part that can fail alone: leaving it by an exception takes back what it did, and no more."""
         ...
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
-        """Return the memories that are not deleted and bear one of the (project, key) pairs."""
+        """Return the memories that hold one of the (project, key) pairs and are neither deleted nor quarantined."""
         ...
 
     def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
@@ -225,7 +236,7 @@ class Transaction(Protocol):
         ...
 
     def purge(self, memory: Memory) -> None:
-        """Remove a memory and all that is stored of it, its revisions too; the outbox says so."""
+        """Remove a memory and all that is stored of it, its revisions too; the outbox and a tombstone say so."""
         ...
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -259,8 +270,18 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        ...
+
+    @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
+        ...
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints, and what is left of purged memories."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

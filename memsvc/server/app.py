@@ -28,6 +28,7 @@ from memsvc.server.options import ServerOptions
 from memsvc.server.reflection import add_reflection
 from memsvc.server.search import SearchServicer
 from memsvc.server.waiting import IndexWait
+from memsvc.server.watching import Watches
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
 
 KEEPALIVE_TIMEOUT_MS = 20_000
@@ -49,8 +50,10 @@ def build(application: Application, options: ServerOptions, *, now: Callable[[],
         search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
         write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor),
         meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
+        watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
     )
-    return Server(Edge(application, executors, IndexWait(application.indexer), options, now))
+    watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
+    return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches))
 
 
 class Server:
@@ -123,6 +126,7 @@ class Server:
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait({self._following})
+        self._edge.watches.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
         await asyncio.to_thread(self._release)

@@ -85,8 +85,9 @@ class Executors:
     search: NamedExecutor
     write: NamedExecutor
     meta: NamedExecutor
+    watch: NamedExecutor
 
     def close(self) -> None:
         """Close all of them."""
-        for executor in (self.search, self.write, self.meta):
+        for executor in (self.search, self.write, self.meta, self.watch):
             executor.close()

@@ -23,6 +23,8 @@ class ServerOptions:
         reflection: Whether clients may ask for the API's description.
         default_weighting: The weighting of searches that name none.
         version: The service's version, as Diagnose tells it.
+        watch_streams: How many watches may be open; further ones are refused.
+        watch_threads: How many threads read changes for them.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -38,3 +40,5 @@ class ServerOptions:
     reflection: bool = True
     default_weighting: Weighting | None = None
     version: str = ""
+    watch_streams: int = 1_000
+    watch_threads: int = 2

@@ -69,6 +69,10 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
 
 def _resource(error: MemsvcError) -> Sequence[Message]:
     name = error.metadata.get("memory", error.metadata.get("memory_id", ""))
+    if checkpoint := error.metadata.get("checkpoint"):
+        return (
+            details.ResourceInfo(resource_type="checkpoint", resource_name=checkpoint, description=cut(error.message)),
+        )
     return (details.ResourceInfo(resource_type="memory", resource_name=name, description=cut(error.message)),)
 
 
@@ -97,6 +101,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.MemoryNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.MemoryExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RevisionConflictError: Row(_CODE.ABORTED),
+    errors.RevisionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RequestIdReusedError: Row(_CODE.ALREADY_EXISTS),
     errors.DimensionMismatchError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.CapabilityMissingError: Row(_CODE.UNIMPLEMENTED),
@@ -106,6 +113,10 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
     errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NotQuarantinedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
+    errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -14,8 +14,10 @@ from memsvc.domain.query import Order
 from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
+from memsvc.testing.store_changes import StoreChangesContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
+from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
@@ -34,6 +36,8 @@ class MetadataStoreContract(
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
+    StoreChangesContract,
+    StoreHistoryContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

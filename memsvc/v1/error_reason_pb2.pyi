@@ -89,10 +89,43 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
     changes left. Retry after the delay in the google.rpc.RetryInfo.
     """
+    ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 50
+    """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+    that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+    those it has.
+    """
+    ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 51
+    """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+    found.
+    """
+    ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 52
+    """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+    already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
+    """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 14
     """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
     Repeat a mutation with the same request_id; report the fault if it stays.
+    """
+    ERROR_REASON_NOT_QUARANTINED: _ErrorReason.ValueType  # 40
+    """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
+    for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
+    present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+    """
+    ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 41
+    """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
+    it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+    Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+    """
+    ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 42
+    """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
+    the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
+    or filter more narrowly, and resume with the cursor of the last response.
+    """
+    ERROR_REASON_SERVER_STOPPING: _ErrorReason.ValueType  # 43
+    """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
+    metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -170,9 +203,42 @@ ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 13
 and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
 changes left. Retry after the delay in the google.rpc.RetryInfo.
 """
+ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 50
+"""ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+those it has.
+"""
+ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 51
+"""ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+found.
+"""
+ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 52
+"""ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
+"""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
 "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
 Repeat a mutation with the same request_id; report the fault if it stays.
+"""
+ERROR_REASON_NOT_QUARANTINED: ErrorReason.ValueType  # 40
+"""ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
+for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
+present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+"""
+ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 41
+"""ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
+it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+"""
+ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 42
+"""ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
+the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
+or filter more narrowly, and resume with the cursor of the last response.
+"""
+ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 43
+"""ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
+metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

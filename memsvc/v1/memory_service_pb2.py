@@ -23,10 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
+from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
+from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
+from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/memory_service.proto\x12\tmemsvc.v1\x1a google/protobuf/field_mask.proto\x1a\x15memsvc/v1/types.proto\"\xd1\x01\n\x13\x43reateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12,\n\x0con_duplicate\x18\x05 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"~\n\x14\x43reateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"@\n\x0b\x42\x61tchMemory\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x02 \x03(\x02\"\xcf\x01\n\x1a\x42\x61tchCreateMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12,\n\x0con_duplicate\x18\x04 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"\x87\x01\n\x11\x42\x61tchCreateResult\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12%\n\x06status\x18\x03 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"g\n\x1b\x42\x61tchCreateMemoriesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchCreateResult\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"s\n\x15ImportMemoriesRequest\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x17.memsvc.v1.ImportHeaderH\x00\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x16.memsvc.v1.ImportBatchH\x00\x42\x06\n\x04part\"\x97\x01\n\x0cImportHeader\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x0con_duplicate\x18\x03 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"L\n\x0bImportBatch\x12\x13\n\x0b\x66irst_index\x18\x01 \x01(\x03\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\"E\n\rImportFailure\x12\r\n\x05index\x18\x01 \x01(\x03\x12%\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"\xf6\x01\n\x16ImportMemoriesResponse\x12\x10\n\x08received\x18\x01 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x03\x12\x0f\n\x07updated\x18\x03 \x01(\x03\x12\x12\n\nduplicates\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x12\n\nnext_index\x18\x06 \x01(\x03\x12*\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32\x18.memsvc.v1.ImportFailure\x12\x0c\n\x04\x64one\x18\x08 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\t \x01(\t\x12\x1b\n\x13memories_per_second\x18\n \x01(\x01\"V\n\x10GetMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x42\x04\n\x02\x62y\"6\n\x11GetMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\"G\n\x17\x42\x61tchGetMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03ids\x18\x02 \x03(\t\"T\n\x18\x42\x61tchGetMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x13\n\x0bmissing_ids\x18\x02 \x03(\t\"\x92\x01\n\x13ListMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"T\n\x14ListMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xef\x01\n\x13UpdateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14UpdateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\xa5\x01\n\x13\x44\x65leteMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04hard\x18\x03 \x01(\x08\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14\x44\x65leteMemoryResponse\x12\x19\n\x11\x63onsistency_token\x18\x01 \x01(\t\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\"\x98\x01\n\x14RestoreMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"U\n\x15RestoreMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\x8d\x06\n\rMemoryService\x12O\n\x0c\x43reateMemory\x12\x1e.memsvc.v1.CreateMemoryRequest\x1a\x1f.memsvc.v1.CreateMemoryResponse\x12\x64\n\x13\x42\x61tchCreateMemories\x12%.memsvc.v1.BatchCreateMemoriesRequest\x1a&.memsvc.v1.BatchCreateMemoriesResponse\x12Y\n\x0eImportMemories\x12 .memsvc.v1.ImportMemoriesRequest\x1a!.memsvc.v1.ImportMemoriesResponse(\x01\x30\x01\x12\x46\n\tGetMemory\x12\x1b.memsvc.v1.GetMemoryRequest\x1a\x1c.memsvc.v1.GetMemoryResponse\x12[\n\x10\x42\x61tchGetMemories\x12\".memsvc.v1.BatchGetMemoriesRequest\x1a#.memsvc.v1.BatchGetMemoriesResponse\x12O\n\x0cListMemories\x12\x1e.memsvc.v1.ListMemoriesRequest\x1a\x1f.memsvc.v1.ListMemoriesResponse\x12O\n\x0cUpdateMemory\x12\x1e.memsvc.v1.UpdateMemoryRequest\x1a\x1f.memsvc.v1.UpdateMemoryResponse\x12O\n\x0c\x44\x65leteMemory\x12\x1e.memsvc.v1.DeleteMemoryRequest\x1a\x1f.memsvc.v1.DeleteMemoryResponse\x12R\n\rRestoreMemory\x12\x1f.memsvc.v1.RestoreMemoryRequest\x1a .memsvc.v1.RestoreMemoryResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/memory_service.proto\x12\tmemsvc.v1\x1a google/protobuf/field_mask.proto\x1a\x17memsvc/v1/history.proto\x1a\x16memsvc/v1/review.proto\x1a\x15memsvc/v1/types.proto\x1a\x15memsvc/v1/watch.proto\"\xd1\x01\n\x13\x43reateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12,\n\x0con_duplicate\x18\x05 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"~\n\x14\x43reateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"@\n\x0b\x42\x61tchMemory\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x02 \x03(\x02\"\xcf\x01\n\x1a\x42\x61tchCreateMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12,\n\x0con_duplicate\x18\x04 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"\x87\x01\n\x11\x42\x61tchCreateResult\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12%\n\x06status\x18\x03 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"g\n\x1b\x42\x61tchCreateMemoriesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchCreateResult\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"s\n\x15ImportMemoriesRequest\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x17.memsvc.v1.ImportHeaderH\x00\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x16.memsvc.v1.ImportBatchH\x00\x42\x06\n\x04part\"\x97\x01\n\x0cImportHeader\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x0con_duplicate\x18\x03 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"L\n\x0bImportBatch\x12\x13\n\x0b\x66irst_index\x18\x01 \x01(\x03\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\"E\n\rImportFailure\x12\r\n\x05index\x18\x01 \x01(\x03\x12%\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"\xf6\x01\n\x16ImportMemoriesResponse\x12\x10\n\x08received\x18\x01 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x03\x12\x0f\n\x07updated\x18\x03 \x01(\x03\x12\x12\n\nduplicates\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x12\n\nnext_index\x18\x06 \x01(\x03\x12*\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32\x18.memsvc.v1.ImportFailure\x12\x0c\n\x04\x64one\x18\x08 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\t \x01(\t\x12\x1b\n\x13memories_per_second\x18\n \x01(\x01\"\x88\x01\n\x10GetMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x1e\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x0f.memsvc.v1.AsOfB\x04\n\x02\x62y\"6\n\x11GetMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\"G\n\x17\x42\x61tchGetMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03ids\x18\x02 \x03(\t\"T\n\x18\x42\x61tchGetMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x13\n\x0bmissing_ids\x18\x02 \x03(\t\"\xb2\x01\n\x13ListMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x1e\n\x05\x61s_of\x18\x06 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\"T\n\x14ListMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xef\x01\n\x13UpdateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14UpdateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\xa5\x01\n\x13\x44\x65leteMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04hard\x18\x03 \x01(\x08\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14\x44\x65leteMemoryResponse\x12\x19\n\x11\x63onsistency_token\x18\x01 \x01(\t\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\"\x98\x01\n\x14RestoreMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"U\n\x15RestoreMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\xb9\t\n\rMemoryService\x12O\n\x0c\x43reateMemory\x12\x1e.memsvc.v1.CreateMemoryRequest\x1a\x1f.memsvc.v1.CreateMemoryResponse\x12\x64\n\x13\x42\x61tchCreateMemories\x12%.memsvc.v1.BatchCreateMemoriesRequest\x1a&.memsvc.v1.BatchCreateMemoriesResponse\x12Y\n\x0eImportMemories\x12 .memsvc.v1.ImportMemoriesRequest\x1a!.memsvc.v1.ImportMemoriesResponse(\x01\x30\x01\x12\x46\n\tGetMemory\x12\x1b.memsvc.v1.GetMemoryRequest\x1a\x1c.memsvc.v1.GetMemoryResponse\x12[\n\x10\x42\x61tchGetMemories\x12\".memsvc.v1.BatchGetMemoriesRequest\x1a#.memsvc.v1.BatchGetMemoriesResponse\x12O\n\x0cListMemories\x12\x1e.memsvc.v1.ListMemoriesRequest\x1a\x1f.memsvc.v1.ListMemoriesResponse\x12O\n\x0cUpdateMemory\x12\x1e.memsvc.v1.UpdateMemoryRequest\x1a\x1f.memsvc.v1.UpdateMemoryResponse\x12O\n\x0c\x44\x65leteMemory\x12\x1e.memsvc.v1.DeleteMemoryRequest\x1a\x1f.memsvc.v1.DeleteMemoryResponse\x12R\n\rRestoreMemory\x12\x1f.memsvc.v1.RestoreMemoryRequest\x1a .memsvc.v1.RestoreMemoryResponse\x12T\n\rWatchMemories\x12\x1f.memsvc.v1.WatchMemoriesRequest\x1a .memsvc.v1.WatchMemoriesResponse0\x01\x12X\n\x0fListQuarantined\x12!.memsvc.v1.ListQuarantinedRequest\x1a\".memsvc.v1.ListQuarantinedResponse\x12O\n\x0cReviewMemory\x12\x1e.memsvc.v1.ReviewMemoryRequest\x1a\x1f.memsvc.v1.ReviewMemoryResponse\x12R\n\rListRevisions\x12\x1f.memsvc.v1.ListRevisionsRequest\x1a .memsvc.v1.ListRevisionsResponse\x12U\n\x0eRollbackMemory\x12 .memsvc.v1.RollbackMemoryRequest\x1a!.memsvc.v1.RollbackMemoryResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,52 +37,52 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.memory_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_CREATEMEMORYREQUEST']._serialized_start=103
-  _globals['_CREATEMEMORYREQUEST']._serialized_end=312
-  _globals['_CREATEMEMORYRESPONSE']._serialized_start=314
-  _globals['_CREATEMEMORYRESPONSE']._serialized_end=440
-  _globals['_BATCHMEMORY']._serialized_start=442
-  _globals['_BATCHMEMORY']._serialized_end=506
-  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_start=509
-  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_end=716
-  _globals['_BATCHCREATERESULT']._serialized_start=719
-  _globals['_BATCHCREATERESULT']._serialized_end=854
-  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_start=856
-  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_end=959
-  _globals['_IMPORTMEMORIESREQUEST']._serialized_start=961
-  _globals['_IMPORTMEMORIESREQUEST']._serialized_end=1076
-  _globals['_IMPORTHEADER']._serialized_start=1079
-  _globals['_IMPORTHEADER']._serialized_end=1230
-  _globals['_IMPORTBATCH']._serialized_start=1232
-  _globals['_IMPORTBATCH']._serialized_end=1308
-  _globals['_IMPORTFAILURE']._serialized_start=1310
-  _globals['_IMPORTFAILURE']._serialized_end=1379
-  _globals['_IMPORTMEMORIESRESPONSE']._serialized_start=1382
-  _globals['_IMPORTMEMORIESRESPONSE']._serialized_end=1628
-  _globals['_GETMEMORYREQUEST']._serialized_start=1630
-  _globals['_GETMEMORYREQUEST']._serialized_end=1716
-  _globals['_GETMEMORYRESPONSE']._serialized_start=1718
-  _globals['_GETMEMORYRESPONSE']._serialized_end=1772
-  _globals['_BATCHGETMEMORIESREQUEST']._serialized_start=1774
-  _globals['_BATCHGETMEMORIESREQUEST']._serialized_end=1845
-  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_start=1847
-  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_end=1931
-  _globals['_LISTMEMORIESREQUEST']._serialized_start=1934
-  _globals['_LISTMEMORIESREQUEST']._serialized_end=2080
-  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2082
-  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2166
-  _globals['_UPDATEMEMORYREQUEST']._serialized_start=2169
-  _globals['_UPDATEMEMORYREQUEST']._serialized_end=2408
-  _globals['_UPDATEMEMORYRESPONSE']._serialized_start=2410
-  _globals['_UPDATEMEMORYRESPONSE']._serialized_end=2494
-  _globals['_DELETEMEMORYREQUEST']._serialized_start=2497
-  _globals['_DELETEMEMORYREQUEST']._serialized_end=2662
-  _globals['_DELETEMEMORYRESPONSE']._serialized_start=2664
-  _globals['_DELETEMEMORYRESPONSE']._serialized_end=2748
-  _globals['_RESTOREMEMORYREQUEST']._serialized_start=2751
-  _globals['_RESTOREMEMORYREQUEST']._serialized_end=2903
-  _globals['_RESTOREMEMORYRESPONSE']._serialized_start=2905
-  _globals['_RESTOREMEMORYRESPONSE']._serialized_end=2990
-  _globals['_MEMORYSERVICE']._serialized_start=2993
-  _globals['_MEMORYSERVICE']._serialized_end=3774
+  _globals['_CREATEMEMORYREQUEST']._serialized_start=175
+  _globals['_CREATEMEMORYREQUEST']._serialized_end=384
+  _globals['_CREATEMEMORYRESPONSE']._serialized_start=386
+  _globals['_CREATEMEMORYRESPONSE']._serialized_end=512
+  _globals['_BATCHMEMORY']._serialized_start=514
+  _globals['_BATCHMEMORY']._serialized_end=578
+  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_start=581
+  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_end=788
+  _globals['_BATCHCREATERESULT']._serialized_start=791
+  _globals['_BATCHCREATERESULT']._serialized_end=926
+  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_start=928
+  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_end=1031
+  _globals['_IMPORTMEMORIESREQUEST']._serialized_start=1033
+  _globals['_IMPORTMEMORIESREQUEST']._serialized_end=1148
+  _globals['_IMPORTHEADER']._serialized_start=1151
+  _globals['_IMPORTHEADER']._serialized_end=1302
+  _globals['_IMPORTBATCH']._serialized_start=1304
+  _globals['_IMPORTBATCH']._serialized_end=1380
+  _globals['_IMPORTFAILURE']._serialized_start=1382
+  _globals['_IMPORTFAILURE']._serialized_end=1451
+  _globals['_IMPORTMEMORIESRESPONSE']._serialized_start=1454
+  _globals['_IMPORTMEMORIESRESPONSE']._serialized_end=1700
+  _globals['_GETMEMORYREQUEST']._serialized_start=1703
+  _globals['_GETMEMORYREQUEST']._serialized_end=1839
+  _globals['_GETMEMORYRESPONSE']._serialized_start=1841
+  _globals['_GETMEMORYRESPONSE']._serialized_end=1895
+  _globals['_BATCHGETMEMORIESREQUEST']._serialized_start=1897
+  _globals['_BATCHGETMEMORIESREQUEST']._serialized_end=1968
+  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_start=1970
+  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_end=2054
+  _globals['_LISTMEMORIESREQUEST']._serialized_start=2057
+  _globals['_LISTMEMORIESREQUEST']._serialized_end=2235
+  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2237
+  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2321
+  _globals['_UPDATEMEMORYREQUEST']._serialized_start=2324
+  _globals['_UPDATEMEMORYREQUEST']._serialized_end=2563
+  _globals['_UPDATEMEMORYRESPONSE']._serialized_start=2565
+  _globals['_UPDATEMEMORYRESPONSE']._serialized_end=2649
+  _globals['_DELETEMEMORYREQUEST']._serialized_start=2652
+  _globals['_DELETEMEMORYREQUEST']._serialized_end=2817
+  _globals['_DELETEMEMORYRESPONSE']._serialized_start=2819
+  _globals['_DELETEMEMORYRESPONSE']._serialized_end=2903
+  _globals['_RESTOREMEMORYREQUEST']._serialized_start=2906
+  _globals['_RESTOREMEMORYREQUEST']._serialized_end=3058
+  _globals['_RESTOREMEMORYRESPONSE']._serialized_start=3060
+  _globals['_RESTOREMEMORYRESPONSE']._serialized_end=3145
+  _globals['_MEMORYSERVICE']._serialized_start=3148
+  _globals['_MEMORYSERVICE']._serialized_end=4357
 # @@protoc_insertion_point(module_scope)

@@ -468,7 +468,8 @@ Global___ImportMemoriesResponse: _TypeAlias = ImportMemoriesResponse  # noqa: Y0
 class GetMemoryRequest(_message.Message):
     """GetMemoryRequest asks for one memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status.
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status; with `as_of` for
+    one that was not there yet, DELETED or not true then. NOT_FOUND (REVISION_NOT_FOUND) for an unknown revision.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -476,15 +477,27 @@ class GetMemoryRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID. Visible are those of the scope's project and the global ones."""
     key: _builtins.str
     """key is the memory's key: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
     the global memories.
     """
+    revision: _builtins.int
+    """revision asks for the memory as it was at this revision, also when it is DELETED by now. Only with `id`, and not
+    together with as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says from where to look. Required."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of asks for the memory as it was at a moment; by `key` for the memory that bore it then. Such a read does not
+        count as an access. Unset: as it is.
+        """
 
     def __init__(
         self,
@@ -492,10 +505,12 @@ class GetMemoryRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
         key: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -512,7 +527,7 @@ class GetMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory at its present revision. Always set."""
+        """memory is the memory at its present revision, or the one asked for. Always set."""
 
     def __init__(
         self,
@@ -604,6 +619,7 @@ class ListMemoriesRequest(_message.Message):
     ORDER_BY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     order_by: _builtins.str
     """order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
     then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
@@ -623,6 +639,12 @@ class ListMemoriesRequest(_message.Message):
     def filter(self) -> _types_pb2.Filter:
         """filter narrows the list. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of lists what was known, or what was true, at a moment; filter and order_by look at the memories as they were.
+        With known_time the cost grows with the number of memories that changed since. Unset: now.
+        """
+
     def __init__(
         self,
         *,
@@ -631,10 +653,11 @@ class ListMemoriesRequest(_message.Message):
         order_by: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -860,7 +883,10 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED or CONFLICTED memory changes nothing and is no error. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now."""
+    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED, CONFLICTED or QUARANTINED memory changes nothing
+    and is no error. A memory that waited for a review when it was deleted, or was rejected by one, becomes QUARANTINED
+    again. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str

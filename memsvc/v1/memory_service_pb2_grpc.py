@@ -3,7 +3,10 @@
 import grpc
 import warnings
 
+from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
+from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
+from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -88,6 +91,31 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/RestoreMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+                _registered_method=True)
+        self.WatchMemories = channel.unary_stream(
+                '/memsvc.v1.MemoryService/WatchMemories',
+                request_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+                _registered_method=True)
+        self.ListQuarantined = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListQuarantined',
+                request_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+                _registered_method=True)
+        self.ReviewMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ReviewMemory',
+                request_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListRevisions = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListRevisions',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+                _registered_method=True)
+        self.RollbackMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/RollbackMemory',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -175,6 +203,44 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchMemories(self, request, context):
+        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuarantined(self, request, context):
+        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReviewMemory(self, request, context):
+        """ReviewMemory approves or rejects a quarantined memory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevisions(self, request, context):
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackMemory(self, request, context):
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -222,6 +288,31 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RestoreMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.SerializeToString,
+            ),
+            'WatchMemories': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchMemories,
+                    request_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.SerializeToString,
+            ),
+            'ListQuarantined': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuarantined,
+                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.SerializeToString,
+            ),
+            'ReviewMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReviewMemory,
+                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.SerializeToString,
+            ),
+            'ListRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevisions,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.SerializeToString,
+            ),
+            'RollbackMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackMemory,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -477,6 +568,141 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/RestoreMemory',
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/WatchMemories',
+            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuarantined(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListQuarantined',
+            memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
+            memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReviewMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ReviewMemory',
+            memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListRevisions',
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/RollbackMemory',
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,7 +5,10 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
+from memsvc.v1 import review_pb2 as _review_pb2
+from memsvc.v1 import watch_pb2 as _watch_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -75,6 +78,22 @@ class MemoryServiceStub:
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    WatchMemories: _grpc.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _grpc.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _grpc.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]
+    """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -123,6 +142,22 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    WatchMemories: _aio.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _aio.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _aio.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
+    """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -222,5 +257,51 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
         """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+
+    @_abc_1.abstractmethod
+    def WatchMemories(
+        self,
+        request: _watch_pb2.WatchMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_watch_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_watch_pb2.WatchMemoriesResponse]]:
+        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """
+
+    @_abc_1.abstractmethod
+    def ListQuarantined(
+        self,
+        request: _review_pb2.ListQuarantinedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ListQuarantinedResponse, _abc.Awaitable[_review_pb2.ListQuarantinedResponse]]:
+        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+
+    @_abc_1.abstractmethod
+    def ReviewMemory(
+        self,
+        request: _review_pb2.ReviewMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ReviewMemoryResponse, _abc.Awaitable[_review_pb2.ReviewMemoryResponse]]:
+        """ReviewMemory approves or rejects a quarantined memory."""
+
+    @_abc_1.abstractmethod
+    def ListRevisions(
+        self,
+        request: _history_pb2.ListRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.ListRevisionsResponse, _abc.Awaitable[_history_pb2.ListRevisionsResponse]]:
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def RollbackMemory(
+        self,
+        request: _history_pb2.RollbackMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.RollbackMemoryResponse, _abc.Awaitable[_history_pb2.RollbackMemoryResponse]]:
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -60,12 +60,14 @@ Field = FieldDescriptor
 
 def texts(name: str) -> st.SearchStrategy[str]:
     """Return texts for a field of this name: mostly such as it takes."""
-    if name in {"id", "ids", "related_ids"}:
+    if name in {"id", "ids", "related_ids", "derived_from"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
-    if name in {"page_token", "consistency_token"}:
+    if name in {"page_token", "consistency_token", "cursor"}:
         tokens = st.deferred(lambda: st.sampled_from(TOKENS))
         return st.one_of(st.just(""), tokens, tokens.map(lambda token: token[::-1]), st.sampled_from(TEXTS))
+    if name in {"checkpoint", "name"}:
+        return st.sampled_from(["c1", "c2", "c3", *TEXTS[:9]])
     if name in {"request_id", "user_id"}:
         return st.sampled_from(["", "r1", "r2", "r3", *TEXTS[:9], "y" * 129])
     return st.one_of(st.sampled_from(TEXTS), st.sampled_from(TEXTS), st.text(max_size=80))

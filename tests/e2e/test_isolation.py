@@ -10,16 +10,21 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
 from tests.e2e.methods import METHODS
 from tests.e2e.running import Stubs
+from tests.e2e.watchers import SECOND
 
-EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 WORD = "quagga"
+BEGINNING = "secretbeginning"
 
 
 @dataclass(slots=True)
@@ -34,6 +39,7 @@ class Owner:
     user: str
     memories: dict[str, types.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    moved_in: types.AsOf = field(default_factory=types.AsOf)
 
     @property
     def home(self) -> types.Scope:
@@ -54,10 +60,20 @@ class Owner:
                 self.stubs, types.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
                 keywords=[types.Keyword(term=WORD), types.Keyword(term=f"secret{name}")], tags=[secret], **fields,
             )  # fmt: skip
+        self.stubs.lifecycle.CreateCheckpoint(
+            history_pb.CreateCheckpointRequest(
+                scope=self.home, name=BEGINNING, known_time=types.AsOf(known_time={"seconds": 1}).known_time
+            ),
+            timeout=TIMEOUT,
+        )
         gone = write(self.stubs, self.home, f"The {WORD} secretgone.", request_id="used")
         self.memories["gone"] = self.stubs.memory.DeleteMemory(
             pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
         ).memory
+        waiting = types.Memory(
+            content=f"The {WORD} secretwaiting.", key="key-waiting", status=types.MEMORY_STATUS_QUARANTINED
+        )
+        self.memories["waiting"] = write(self.stubs, self.home, waiting).memory
         self.tokens = {
             "list": self.stubs.memory.ListMemories(
                 pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
@@ -66,14 +82,30 @@ class Owner:
                 search_pb.SearchRequest(scope=self.home, query=WORD, limit=1), timeout=TIMEOUT
             ).next_page_token,
             "consistency": gone.consistency_token,
+            "watch": self._cursor(),
         }
         assert all(self.tokens.values())
+        self.moved_in = types.AsOf(known_time=gone.memory.update_time)
+        for name in ("world", "project", "private"):
+            # Changed since, so that the past is read from their revisions; and back, so that they are as before.
+            changed = types.Memory(id=self.memories[name].id, summary="now")
+            self.memories[name] = self.stubs.memory.UpdateMemory(
+                pb.UpdateMemoryRequest(scope=self.home, memory=changed), timeout=TIMEOUT
+            ).memory
         header = pb.ImportHeader(scope=self.home, request_id="import")
         batch = pb.ImportBatch(memories=[pb.BatchMemory(memory=types.Memory(content=f"{WORD} secretimport"))])
         *_, last = self.stubs.memory.ImportMemories(
             iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
         )
         assert last.created == 1
+
+    def _cursor(self) -> str:
+        """Return a cursor from before all changes."""
+        request = watch_pb.WatchMemoriesRequest(scope=self.home, filter=EVERY, start=watch_pb.WATCH_START_OLDEST)
+        call = self.stubs.memory.WatchMemories(request, timeout=TIMEOUT)
+        cursor: str = next(call).cursor
+        call.cancel()
+        return cursor
 
     def state(self) -> list[types.Memory]:
         """Return what the owner moved in with, without the traces of reading."""
@@ -105,7 +137,7 @@ class Stranger:
 
 def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     """Return where strangers stand, and what is hidden from there."""
-    everything = ("world", "project", "private", "gone")
+    everything = ("world", "project", "private", "gone", "waiting")
     others = {
         "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}\u200b",
         "upper case": user.upper(), "pattern": f"{user[:-1]}%", "one letter": f"{user[:-1]}_", "star": "*",
@@ -116,7 +148,7 @@ def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     }
     for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
         scope = types.Scope(user_id=user, project_id=project, session_id="s")
-        found[f"project {name}"] = (scope, ("project", "private", "gone"))
+        found[f"project {name}"] = (scope, ("project", "private", "gone", "waiting"))
     for name, session in {"longer": "s2", "upper case": "S", "none": ""}.items():
         found[f"session {name}"] = (types.Scope(user_id=user, project_id="p", session_id=session), ("private",))
     return found
@@ -159,6 +191,10 @@ def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         theirs = stranger.owner.memories[name]
         copy = types.Memory(content=theirs.content.replace("secret", "copied"), title="mine")
         yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy, request_id=str(uuid.uuid4()))], OK
+        yield (
+            [pb.CreateMemoryRequest(scope=stranger.scope, memory=types.Memory(content="x", derived_from=[theirs.id]))],
+            (INVALID),
+        )
         if theirs.scope.user_id != stranger.scope.user_id:
             copy.scope.user_id = theirs.scope.user_id
             yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy)], INVALID
@@ -186,6 +222,9 @@ def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
         theirs = stranger.owner.memories[name]
         yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id)], NOT_FOUND
         yield [pb.GetMemoryRequest(scope=stranger.scope, key=theirs.key or "k")], NOT_FOUND
+        yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id, revision=1)], NOT_FOUND
+        for by in ({"id": theirs.id}, {"key": theirs.key or "k"}):
+            yield [pb.GetMemoryRequest(scope=stranger.scope, as_of=stranger.owner.moved_in, **by)], NOT_FOUND  # type: ignore[arg-type]
 
 
 @case
@@ -209,6 +248,7 @@ def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         types.Filter(where=types.FilterExpression(negated=types.FilterExpression(negated=owner_where))),
     ):  # fmt: skip
         yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, page_size=1000)], OK
+        yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, as_of=stranger.owner.moved_in)], OK
     yield [pb.ListMemoriesRequest(scope=stranger.scope, page_token=stranger.owner.tokens["list"])], INVALID
 
 
@@ -248,6 +288,37 @@ def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
         yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
+@case
+def WatchMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """From the very first change on, by no filter, and not by the owner's cursor."""
+    for chosen in (EVERY, types.Filter(ids=stranger.ids)):
+        yield (
+            [
+                watch_pb.WatchMemoriesRequest(
+                    scope=stranger.scope, filter=chosen, start=watch_pb.WATCH_START_OLDEST, heartbeat_interval=SECOND
+                )
+            ],
+            OK,
+        )
+    cursor = stranger.owner.tokens["watch"]
+    yield [watch_pb.WatchMemoriesRequest(scope=stranger.scope, filter=EVERY, cursor=cursor)], INVALID
+
+
+@case
+def ListQuarantined(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """By no filter."""
+    for chosen in (types.Filter(), types.Filter(ids=stranger.ids)):
+        yield [review_pb.ListQuarantinedRequest(scope=stranger.scope, filter=chosen)], OK
+
+
+@case
+def ReviewMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither approve nor reject, whether it waits or not."""
+    for memory_id in stranger.ids:
+        for verdict in (review_pb.REVIEW_VERDICT_APPROVE, review_pb.REVIEW_VERDICT_REJECT):
+            yield [review_pb.ReviewMemoryRequest(scope=stranger.scope, id=memory_id, verdict=verdict)], NOT_FOUND
+
+
 def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
     """Return searches that would find the owner's memories first."""
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
@@ -257,6 +328,7 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],
             )  # fmt: skip
+    yield search_pb.SearchRequest(scope=stranger.scope, query=words, filter=EVERY, as_of=stranger.owner.moved_in)
 
 
 @case
@@ -272,6 +344,55 @@ def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]
 def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one."""
     yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+@case
+def ListRevisions(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As if they did not exist."""
+    for memory_id in stranger.ids:
+        yield [history_pb.ListRevisionsRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def RollbackMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Not even to a revision that is there."""
+    for memory_id in stranger.ids:
+        yield [history_pb.RollbackMemoryRequest(scope=stranger.scope, id=memory_id, revision=1)], NOT_FOUND
+
+
+@case
+def CreateCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's names are free elsewhere; within the same project its checkpoints are everybody's."""
+    yield [history_pb.CreateCheckpointRequest(scope=stranger.scope, name=str(uuid.uuid4()))], OK
+
+
+@case
+def ListCheckpoints(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own place."""
+    yield [history_pb.ListCheckpointsRequest(scope=stranger.scope)], OK
+
+
+def checkpoint(stranger: Stranger) -> grpc.StatusCode:
+    """Return what becomes of a request for the owner's checkpoint: whoever stands in the project has it, too."""
+    scope, home = stranger.scope, stranger.owner.home
+    return OK if (scope.user_id, scope.project_id) == (home.user_id, home.project_id) else NOT_FOUND
+
+
+@case
+def DiffCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project other sessions' private memories are in no difference."""
+    request = history_pb.DiffCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, page_size=100)
+    yield [request], checkpoint(stranger)
+
+
+@case
+def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project a rollback would leave other sessions' private memories alone."""
+    request = history_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)
+    yield [request], checkpoint(stranger)
+    if checkpoint(stranger) is NOT_FOUND:
+        request.dry_run = False
+        yield [request], NOT_FOUND
 
 
 @case
@@ -341,7 +462,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     create(stubs, fresh.home, "The last one.")
 
     for name, (scope, hidden) in places(user).items():
-        more = 0 if "world" in hidden else 1 if "project" in hidden else 5
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 6
         assert tuple(count + more for count in before[name]) == counted(scope), name
 
 

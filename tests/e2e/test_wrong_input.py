@@ -16,6 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, create, list_all, refused
@@ -55,6 +56,15 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "WatchMemories": {"scope": scope},
+        "ListQuarantined": {"scope": scope},
+        "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
+        "ListRevisions": one,
+        "RollbackMemory": one | {"revision": 1},
+        "CreateCheckpoint": {"scope": scope, "name": str(uuid.uuid4())},
+        "ListCheckpoints": {"scope": scope},
+        "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "GetStats": {"scope": scope},
@@ -71,7 +81,9 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
+    "ListRevisions", "RollbackMemory", "CreateCheckpoint",
+    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint",
 )  # fmt: skip
 
 
@@ -122,11 +134,20 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(confidence=1.01), ("memory.confidence",)),
     (Memory(confidence=NAN), ("memory.confidence",)),
     (Memory(confidence=-INFINITY), ("memory.confidence",)),
+    (Memory(origin=6), ("memory.origin",)),  # type: ignore[arg-type] # no value of the enum
+    (Memory(trust=1.01), ("memory.trust",)),
+    (Memory(trust=-0.01), ("memory.trust",)),
+    (Memory(trust=NAN), ("memory.trust",)),
+    (Memory(derived_from=["x"]), ("memory.derived_from[0]",)),
+    (Memory(derived_from=[ID] * 65), ("memory.derived_from",)),
     (Memory(event_time=LATE), ("memory.event_time",)),
     (Memory(event_time=Timestamp(seconds=-62_135_596_801)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=1_000_000_000)), ("memory.event_time",)),
     (Memory(expire_time=LATE), ("memory.expire_time",)),
+    (Memory(valid_from=LATE), ("memory.valid_from",)),
+    (Memory(valid_to=LATE), ("memory.valid_to",)),
+    (Memory(valid_from=Timestamp(seconds=5), valid_to=Timestamp(seconds=5)), ("memory.valid_to",)),
     (Memory(ttl=Duration()), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=-1)), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=36_501 * 86_400)), ("memory.ttl",)),
@@ -144,6 +165,7 @@ NEW_MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(content="x" * 1_000_001), ("memory.content",)),
     (Memory(content="a\x00b"), ("memory.content",)),
     (Memory(content="x", layer=types.MEMORY_LAYER_SESSION), ("memory.layer",)),
+    (Memory(content="x", derived_from=[ID, ID.replace("9", "8")]), ("memory.derived_from[0]", "memory.derived_from[1]")),
     (Memory(content="x", scope=Scope(user_id="another")), ("memory.scope.user_id",)),
     (Memory(content="x", scope=Scope(project_id="x" * 129, session_id="\x00")), (
         "memory.scope.project_id", "memory.scope.session_id",
@@ -191,7 +213,10 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(layers=[1, 77]), ("filter.layers[1]",)),  # type: ignore[list-item] # no value of the enum
     (Filter(kinds=[-5]), ("filter.kinds[0]",)),  # type: ignore[list-item] # as above
     (Filter(tiers=[5]), ("filter.tiers[0]",)),  # type: ignore[list-item] # as above
-    (Filter(statuses=[0, 7]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
+    (Filter(origins=[0, 9]), ("filter.origins[0]", "filter.origins[1]")),  # type: ignore[list-item] # as above
+    (Filter(min_trust=1.5), ("filter.min_trust",)),
+    (Filter(min_trust=NAN), ("filter.min_trust",)),
+    (Filter(statuses=[0, 8]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
     (Filter(categories=["x"] * 257), ("filter.categories",)),
     (Filter(tags_any=["a\x00"]), ("filter.tags_any[0]",)),
     (Filter(ids=["1"]), ("filter.ids[0]",)),
@@ -206,6 +231,7 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
+    (Filter(valid_from=span(3, 2), valid_to=span(1, 1)), ("filter.valid_from.end", "filter.valid_to.end")),
     (Filter(access_time=types.TimeRange(start=LATE)), ("filter.access_time.start",)),
     (Filter(metadata=[types.MetadataEquals()]), ("filter.metadata[0].path", "filter.metadata[0].value")),
     (Filter(metadata=[types.MetadataEquals(path="a", value=Value(list_value=ListValue()))]), (
@@ -224,6 +250,8 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (where(condition(3, EQUALS, Value(number_value=1))), ("filter.where.condition.values[0]",)),
     (where(condition(10, EQUALS, text("1"))), ("filter.where.condition.values[0]",)),
     (where(condition(11, LESS, Value(number_value=INFINITY))), ("filter.where.condition.values[0]",)),
+    (where(condition(40, EQUALS, text("ROBOT"))), ("filter.where.condition.values[0]",)),
+    (where(condition(41, LESS, text("0.5"))), ("filter.where.condition.values[0]",)),
     (where(condition(12, LESS, text("yesterday"))), ("filter.where.condition.values[0]",)),
     (where(condition(15, LESS, text("2026-02-30T00:00:00Z"))), ("filter.where.condition.values[0]",)),
     (where(condition(16, EQUALS, text("x"))), ("filter.where.condition.metadata_path",)),
@@ -306,19 +334,51 @@ def table() -> Iterator[Wrong]:
         changed = Memory(id=ID)
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
-    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory"):
+    for method in (
+        "CreateMemory",
+        "BatchCreateMemories",
+        "UpdateMemory",
+        "DeleteMemory",
+        "RestoreMemory",
+        "ReviewMemory",
+    ):
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
-    for method in ("DeleteMemory", "RestoreMemory"):
+    for method in ("DeleteMemory", "RestoreMemory", "ReviewMemory"):
         yield Wrong(method, {"id": "x", "expected_revision": -9}, ("expected_revision", "id"))
         yield Wrong(method, {"id": ""}, ("id",))
     for chosen, paths in FILTERS:
-        for method in ("ListMemories", "Search"):
+        # What a watch does not take at all has a table of its own.
+        timed = chosen.last_days or chosen.HasField("access_time")
+        for method in ("ListMemories", "Search", *(() if timed else ("WatchMemories",))):
             yield Wrong(method, {"filter": chosen}, paths)
     for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
+    yield from _watches()
     yield from _others()
+    yield from _looking_back()
+
+
+def _watches() -> Iterator[Wrong]:
+    for chosen, path in (
+        (Filter(last_days=3), "filter.last_days"),
+        (Filter(access_time=span(1, 2)), "filter.access_time"),
+        (where(condition(14, LESS, text("2026-02-06T08:00:00Z"))), "filter.where"),
+    ):
+        yield Wrong("WatchMemories", {"filter": chosen}, (path,))
+    for seconds, nanos in ((0, 999_999_999), (300, 1), (-5, 0), (2**40, 0), (2, -1), (2, 2**31 - 1)):
+        yield Wrong(
+            "WatchMemories", {"heartbeat_interval": Duration(seconds=seconds, nanos=nanos)}, ("heartbeat_interval",)
+        )
+    yield Wrong("WatchMemories", {"start": 3}, ("start",))
+    yield Wrong("WatchMemories", {"cursor": "x"}, ("cursor",))
+    yield Wrong("ListQuarantined", {"filter": Filter(statuses=[1])}, ("filter.statuses",))
+    yield Wrong("ListQuarantined", {"filter": where(condition(5, EQUALS, text("ACTIVE")))}, ("filter.where",))
+    yield Wrong("ListQuarantined", {"page_size": 1_001}, ("page_size",))
+    yield Wrong("ListQuarantined", {"page_token": "x"}, ("page_token",))
+    yield Wrong("ReviewMemory", {"verdict": 0}, ("verdict",))
+    yield Wrong("ReviewMemory", {"verdict": 9}, ("verdict",))
 
 
 def _others() -> Iterator[Wrong]:
@@ -349,6 +409,42 @@ def _others() -> Iterator[Wrong]:
     yield Wrong("Reindex", {"mode": 3}, ("mode",))
     yield Wrong("Reindex", {"indexes": [1, 0, 8]}, ("indexes[1]", "indexes[2]"))
     yield Wrong("GetPerformance", {"operation": "x" * 129}, ("operation",))
+
+
+def _looking_back() -> Iterator[Wrong]:
+    late, future = (
+        types.AsOf(valid_time=LATE, known_time=LATE),
+        types.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
+    )
+    for method in ("GetMemory", "ListMemories", "Search"):
+        yield Wrong(method, {"as_of": late}, ("as_of.known_time", "as_of.valid_time"))
+        yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
+    yield Wrong("GetMemory", {"revision": -1}, ("revision",))
+    yield Wrong("GetMemory", {"revision": 1, "as_of": types.AsOf()}, ("as_of",))
+    yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
+    for fields, paths in OPTIONS:
+        for method in ("RollbackMemory", "RollbackToCheckpoint"):
+            yield Wrong(method, fields, paths)
+    yield Wrong("CreateCheckpoint", {"request_id": "x" * 129}, ("request_id",))
+    yield Wrong("RollbackMemory", {"id": "x", "revision": 0, "expected_revision": -1}, (
+        "expected_revision", "id", "revision",
+    ))  # fmt: skip
+    yield Wrong("RollbackMemory", {"revision": -(2**63)}, ("revision",))
+    yield Wrong("ListRevisions", {"id": "x"}, ("id",))
+    for method, most in {
+        "ListRevisions": 100, "DiffCheckpoint": 100, "ListCheckpoints": 1_000,
+    }.items():  # fmt: skip
+        for size in (-1, most + 1):
+            yield Wrong(method, {"page_size": size}, ("page_size",))
+    for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "é"):
+        for method in ("ListRevisions", "ListCheckpoints", "DiffCheckpoint"):
+            yield Wrong(method, {"page_token": token}, ("page_token",))
+    for name in ("", "x" * 129, "a\nb"):
+        yield Wrong("CreateCheckpoint", {"name": name}, ("name",))
+        for method in ("DiffCheckpoint", "RollbackToCheckpoint"):
+            yield Wrong(method, {"checkpoint": name}, ("checkpoint",))
+    yield Wrong("CreateCheckpoint", {"note": "x" * 513, "known_time": LATE}, ("known_time", "note"))
+    yield Wrong("CreateCheckpoint", {"known_time": future.known_time}, ("known_time",))
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
 from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
 from memsvc.engine.read.retrieval import Retrieved
+from memsvc.engine.read.sources import HitReads
 from memsvc.engine.read.weighing import above_zero, weighed
-from memsvc.ports.metadata import MemoryReads
 from memsvc.text.dates import date_match, mentioned_dates
 
 BM25 = Retriever.BM25.value
@@ -119,9 +119,13 @@ class Ranked:
 class Ranker:
     """Fuses, boosts, weighs and sorts."""
 
-    def __init__(self, reads: MemoryReads, constants: Constants) -> None:
+    def __init__(self, reads: HitReads, constants: Constants) -> None:
         self._reads = reads
         self._constants = constants
+
+    def over(self, reads: HitReads) -> Ranker:
+        """Return a ranker that does the same with what *reads* tells."""
+        return Ranker(reads, self._constants)
 
     @property
     def depth(self) -> int:

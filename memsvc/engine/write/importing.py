@@ -8,6 +8,7 @@ from typing import Any
 
 from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.committer import Committer
@@ -105,7 +106,7 @@ class ImportRun:
     def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
         """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
         start = max(first_index, self._progress.next_index)
-        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :])
+        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT)
         return PreparedBatch(first_index, start, items)
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:

@@ -8,11 +8,15 @@ from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
 from memsvc.domain.filters import Field
-from memsvc.domain.memory import Kind, Layer, Status, Tier
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
+from memsvc.domain.provenance import Verdict
 from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import Visibility
+from memsvc.domain.watching import Effect, Start
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import review_pb2, watch_pb2
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 
@@ -50,6 +54,16 @@ LAYER = EnumTable(Layer, types.MemoryLayer, "MEMORY_LAYER")
 KIND = EnumTable(Kind, types.MemoryKind, "MEMORY_KIND")
 TIER = EnumTable(Tier, types.MemoryTier, "MEMORY_TIER")
 STATUS = EnumTable(Status, types.MemoryStatus, "MEMORY_STATUS")
+ORIGIN = EnumTable(Origin, types.MemoryOrigin, "MEMORY_ORIGIN")
+REVIEWS = {
+    Review.PENDING: types.MEMORY_REVIEW_PENDING,
+    Review.APPROVED: types.MEMORY_REVIEW_APPROVED,
+    Review.REJECTED: types.MEMORY_REVIEW_REJECTED,
+}
+VERDICT = EnumTable(Verdict, review_pb2.ReviewVerdict, "REVIEW_VERDICT")
+WATCH_START = EnumTable(Start, watch_pb2.WatchStart, "WATCH_START")
+WATCH_EFFECT = EnumTable(Effect, watch_pb2.WatchEffect, "WATCH_EFFECT")
+CHANGE_ACTION = EnumTable(ChangeAction, watch_pb2.MemoryChangeAction, "MEMORY_CHANGE_ACTION")
 OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
 WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
 ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
@@ -86,6 +100,10 @@ FILTER_FIELDS: Mapping[int, Field] = {
     types.FILTER_FIELD_ACCESS_TIME: Field.ACCESS_TIME,
     types.FILTER_FIELD_EVENT_TIME: Field.EVENT_TIME,
     types.FILTER_FIELD_METADATA: Field.METADATA,
+    types.FILTER_FIELD_ORIGIN: Field.ORIGIN,
+    types.FILTER_FIELD_TRUST: Field.TRUST,
+    types.FILTER_FIELD_VALID_FROM: Field.VALID_FROM,
+    types.FILTER_FIELD_VALID_TO: Field.VALID_TO,
 }
 
 ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
@@ -93,5 +111,6 @@ ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
     Field.KIND: KIND.names,
     Field.TIER: TIER.names,
     Field.STATUS: STATUS.names,
+    Field.ORIGIN: ORIGIN.names,
 }
 """The names that a condition may compare these fields with."""

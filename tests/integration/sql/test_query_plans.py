@@ -67,6 +67,12 @@ USES: dict[str, Use] = {
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
+    "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
+    "known_at": lambda store: store.memories.known_at([1, 2, 3], NOW, reach=ADA),
+    "changed since": lambda store: store.memories.rows_where(Range(Field.UPDATE_TIME, above=1), reach=ADA),
+    "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
+    "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
+    "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
     "scan": lambda store: store.feed.scan(after_row=0, limit=9),
@@ -87,6 +93,10 @@ USES: dict[str, Use] = {
     "update": _update,
     "purge": _purge,
     "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
+    "changes.after": lambda store: store.changes.after(0, reach=ADA, limit=9),
+    "changes.count": lambda store: store.changes.count(0, reach=ADA),
+    "changes.states": lambda store: store.changes.states([(1, 1), (1, 2), (2, 1)]),
+    "changes.identity": lambda store: store.changes.identity,
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
 }
@@ -195,6 +205,26 @@ def test_lists_are_read_in_order_from_an_index(
     }
     sorts = [index for index, line in enumerate(plans.lines) if "TEMP B-TREE" in line]
     assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
+
+
+def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans) -> None:
+    """A page of an owner's changes does not walk through those of others, nor is it sorted."""
+    with plans.recorded():
+        store.changes.after(1, reach=ADA, limit=9)
+
+    entered = "SEARCH outbox USING INDEX outbox_reach (owner=? AND project_id=? AND position>?)"
+    assert len([line for line in plans.lines if line == entered]) == len(ADA.project_ids)
+    assert not any("TEMP B-TREE" in line for line in plans.lines)
+
+
+def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStore, plans: _Plans) -> None:
+    """Listing the few that wait does not walk through all others."""
+    waiting = And((AnyOf(Field.STATUS, ("QUARANTINED",)), Not(AnyOf(Field.LAYER, ("SESSION",)))))
+    with plans.recorded():
+        store.memories.page(reach=ADA, where=waiting, order=Order(), after=CURSOR, limit=9)
+
+    assert any("USING INDEX memories_quarantined (" in line for line in plans.lines)
+    assert not any("memories_create_time" in line for line in plans.lines)
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)

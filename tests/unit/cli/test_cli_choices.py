@@ -19,6 +19,8 @@ from memsvc.client import values
         (choices.Mode, values.SearchMode),
         (choices.OnDuplicate, values.OnDuplicate),
         (choices.Index, values.Index),
+        (choices.Origin, values.Origin),
+        (choices.Verdict, values.Verdict),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:
