@@ -1,8 +1,8 @@
 """Imports: batches in, progress out, neither waiting for the other.
 
-A client may send all its batches before it reads a single response. So batches are stored by a task of its own, and a
-response is made of whatever the state is when there is room to send one; nothing but failures not yet told is queued,
-and storing pauses when there are too many of those.
+A client may send all its batches before it reads a single response. So batches are prepared by a task of their own and
+stored by another, which is at the batch before. A response is made of whatever the state is when there is room to send
+one; nothing but failures not yet told is queued, and storing pauses when there are too many of those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memsvc.domain import limits
 from memsvc.domain.drafts import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.engine.courtesy import COURTESY
-from memsvc.engine.write.importing import ImportRun
+from memsvc.engine.write.importing import ImportRun, PreparedBatch
 from memsvc.server import calls
 from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
@@ -91,23 +91,46 @@ class ImportStream:
         return run
 
     async def _store_all(self, run: ImportRun, header: pb.ImportHeader) -> None:
-        before = run.progress
+        ready: asyncio.Queue[PreparedBatch | None] = asyncio.Queue(maxsize=1)
         try:
-            async for request in self._requests:
-                if request.WhichOneof("part") != "batch":
-                    raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
-                check_import_batch(request.batch, next_index=run.progress.next_index)
-                reached = await self._edge.executors.write.proceed(self._store, run, request.batch, header.scope)
-                self._untold.extend(reached.failures)
-                self._progress = _since(before, reached)
-                self._changed.set()
-                await self._wait_for_room()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._prepare_each(run, header.scope, ready))
+                group.create_task(self._store_each(run, ready))
             if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED:
                 await self._edge.waits.stored(self._progress.position)
+        except ExceptionGroup as failures:
+            # Either task ends the other.
+            raise failures.exceptions[0] from failures.exceptions[0].__cause__
         finally:
             self._changed.set()
 
-    def _store(self, run: ImportRun, batch: pb.ImportBatch, scope: types.Scope) -> ImportProgress:
+    async def _prepare_each(
+        self, run: ImportRun, scope: types.Scope, ready: asyncio.Queue[PreparedBatch | None]
+    ) -> None:
+        """Check and prepare batches; the next one while the one before is being stored."""
+        end = run.progress.next_index
+        try:
+            async for request in self._requests:
+                batch = _batch_of(request, next_index=max(end, run.progress.next_index))
+                await ready.put(await self._edge.executors.write.proceed(self._prepare, run, batch, scope))
+                end = max(end, batch.first_index + len(batch.memories))
+        except InvalidRequestError:
+            # What came before the bad message is stored, and told.
+            await ready.join()
+            raise
+        await ready.put(None)
+
+    async def _store_each(self, run: ImportRun, ready: asyncio.Queue[PreparedBatch | None]) -> None:
+        before = run.progress
+        while (prepared := await ready.get()) is not None:
+            reached = await self._edge.executors.write.proceed(run.store, prepared)
+            self._untold.extend(reached.failures)
+            self._progress = _since(before, reached)
+            self._changed.set()
+            await self._wait_for_room()
+            ready.task_done()
+
+    def _prepare(self, run: ImportRun, batch: pb.ImportBatch, scope: types.Scope) -> PreparedBatch:
         dimension = self._edge.application.dimension
         first = batch.first_index
         # Memories that are durable already are not looked at again: the engine passes them over by their index.
@@ -116,7 +139,7 @@ class ImportStream:
         for entry in batch.memories[skipped:]:
             COURTESY.give_way()
             drafts.append(draft_or_rejected(entry, scope, dimension=dimension))
-        return run.add(first + skipped, drafts)
+        return run.prepare(first + skipped, drafts)
 
     async def _wait_for_room(self) -> None:
         while len(self._untold) > UNTOLD_FAILURES:
@@ -128,6 +151,14 @@ class ImportStream:
         self._room.set()
         seconds = time.monotonic() - self._started
         return import_to_proto(self._progress, failures, seconds=seconds, done=done)
+
+
+def _batch_of(request: pb.ImportMemoriesRequest, *, next_index: int) -> pb.ImportBatch:
+    """Return the batch of a message after the header, checked as a whole."""
+    if request.WhichOneof("part") != "batch":
+        raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
+    check_import_batch(request.batch, next_index=next_index)
+    return request.batch
 
 
 def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:

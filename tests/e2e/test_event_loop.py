@@ -18,6 +18,7 @@ LONGEST = 1.0
 """As a part of what a million additions take: some 50 ms."""
 WATCHABLE = {**FAST, "MEMSVC_SERVER__EVENT_LOOP": "asyncio"}
 """Only Python's own event loop lets one look at each callback; the handlers are the same."""
+TRIES = 3
 SCOPE = types.Scope(user_id="u", session_id="s")
 LONG = "# Heading\n\n" + "A sentence of 中文 and English about the walrus. " * 4_000
 
@@ -71,8 +72,9 @@ def look_after(stubs: Stubs) -> None:
     list(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(mode=lifecycle_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
 
 
-def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
-    """Under a load of everything at once, from the start to the end, no callback blocks or computes for long."""
+def blocked(tmp_path: Path) -> list[tuple[float, str]]:
+    """Return the callbacks that computed for too long, with their seconds, of a server under everything at once."""
+    tmp_path.mkdir()
     report = tmp_path / "report.json"
     module = ("tests.e2e.watched_server", str(report))
     with ServerProcess(tmp_path / "data", environment=WATCHABLE, module=module) as server, server.stubs() as stubs:
@@ -82,6 +84,17 @@ def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
                 done.result()
         assert server.stop() == 0
     seen = json.loads(report.read_text(encoding="utf-8"))
-
     assert seen["callbacks"] > 1_000
-    assert [] == [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST * seen["floor"]]
+    return [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST * seen["floor"]]
+
+
+def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
+    """From the start to the end no callback blocks or computes for long.
+
+    A virtual machine's stolen time counts as the thread's own, so one long callback may be nobody's fault; what the
+    service itself does wrong, it does each time.
+    """
+    found = [blocked(tmp_path / "first")]
+    while found[-1] and len(found) < TRIES:
+        found.append(blocked(tmp_path / str(len(found))))
+    assert [] == found[-1], found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 
 from memsvc.domain.indexing import Change, Document
+from memsvc.engine.index.ahead import EmbeddingAhead, Part
 from memsvc.engine.index.sides import Side
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.ports.metadata import IndexFeed
@@ -29,6 +31,7 @@ class Applying:
         self._vectors = vectors
         self._lexical = lexical
         self._entries = entries
+        self._ahead = EmbeddingAhead(entries)
         self._lock = threading.RLock()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
@@ -39,20 +42,22 @@ class Applying:
             yield
 
     def close(self) -> None:
-        """Give the thread back."""
+        """Give the threads back."""
+        self._ahead.close()
         self._beside.shutdown()
 
-    def apply(self, changes: Sequence[Change]) -> Iterator[list[Change]]:
-        """Apply *changes* part by part; yield each part once both indexes hold it for good and the store says so.
+    def apply(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+        """Apply *changes* part by part; yield each part once both indexes hold it for good, for the store to note it.
 
         Raises:
             BackendUnavailableError: An index or the embedder cannot be reached; what was yielded is applied.
         """
-        for part, documents in self._parts(changes):
-            with self._lock:
-                self.write(_rows(part), documents)
-                self._feed.mark_applied(part)
-            yield part
+        parts = list(self._parts(changes))
+        with closing(self._ahead.each(parts)) if self._vectors.is_current() else nullcontext(parts) as ready:
+            for part in ready:
+                with self._lock:
+                    self.write(part.rows, part.documents)
+                yield part.changes
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Write into both live indexes side by side; one that is not current is left to its rebuild."""
@@ -67,8 +72,9 @@ class Applying:
         if side.is_current():
             side.write(rows, documents)
 
-    def _parts(self, changes: Sequence[Change]) -> Iterator[tuple[list[Change], list[Document]]]:
-        documents = {document.memory.row: document for document in self._feed.documents(_rows(changes))}
+    def _parts(self, changes: Sequence[Change]) -> Iterator[Part]:
+        rows = list(dict.fromkeys(change.row for change in changes))
+        documents = {document.memory.row: document for document in self._feed.documents(rows)}
         costly = {document.memory.row for document in self._entries.unknown(list(documents.values()))}
         part: list[Change] = []
         weight = 0
@@ -76,11 +82,12 @@ class Applying:
             part.append(change)
             weight += CHEAP // COSTLY if change.row in costly else 1
             if weight >= CHEAP:
-                yield part, [documents[row] for row in _rows(part) if row in documents]
+                yield _part(part, documents, costly)
                 part, weight = [], 0
         if part:
-            yield part, [documents[row] for row in _rows(part) if row in documents]
+            yield _part(part, documents, costly)
 
 
-def _rows(changes: Sequence[Change]) -> list[int]:
-    return list(dict.fromkeys(change.row for change in changes))
+def _part(changes: Sequence[Change], documents: Mapping[int, Document], costly: AbstractSet[int]) -> Part:
+    rows = dict.fromkeys(change.row for change in changes)
+    return Part(changes, [documents[row] for row in rows if row in documents], len(rows.keys() & costly))

@@ -117,12 +117,14 @@ class Indexer:
     def _step(self) -> bool:
         changes = self._next()
         if not changes:
-            self._advance(())
+            self._advance()
             self._caught_up.set()
             return False
         started = time.perf_counter()
         for part in self._applying.apply(changes):
-            self._advance(part)
+            self._answer(part)
+            self._feed.mark_applied(part)
+            self._advance()
             self._performance.record("Apply", "engine", time.perf_counter() - started)
             started = time.perf_counter()
             if self._stopping.is_set() or self._somebody_waits(part):
@@ -142,11 +144,18 @@ class Indexer:
         done = {change.position for change in part}
         return any(position not in done for position in self._waiters.wanted(limit=1))
 
-    def _advance(self, part: Sequence[Change]) -> None:
+    def _answer(self, part: Sequence[Change]) -> None:
+        """Tell those who wait for *part*, before the store notes it: what is not noted is only applied again."""
+        positions = [change.position for change in part]
+        if positions == list(range(self._applied + 1, self._applied + 1 + len(positions))):
+            self._applied = positions[-1]
+        self._waiters.settle(positions, self._applied)
+
+    def _advance(self) -> None:
         self._applied = self._feed.applied()
         if self._applied >= self._replay_to:
             self._caught_up.set()
-        self._waiters.settle([change.position for change in part], self._applied)
+        self._waiters.settle((), self._applied)
 
 
 def _done() -> Future[None]:

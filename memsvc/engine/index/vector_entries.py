@@ -55,6 +55,18 @@ class VectorEntries:
         rows = iter(moved)
         return {document.memory.row: _entries(document, passages, rows) for document, passages in todo}
 
+    def embed(self, documents: Sequence[Document]) -> None:
+        """Have everything embedded that `entries` needs for these documents; it then finds the vectors in the store.
+
+        Raises:
+            BackendUnavailableError: The embedder cannot be reached.
+        """
+        texts: list[str] = []
+        for document in documents:
+            has_vector = self._has_vector(document)
+            texts += [passage.text for passage in self._passages(document, has_vector=has_vector)[has_vector:]]
+        self._embedding.passages(texts)
+
     def unknown(self, documents: Sequence[Document]) -> list[Document]:
         """Return those documents whose first passage no vector was given for: the ones that cost an embedding."""
         return [document for document in documents if not self._has_vector(document)]

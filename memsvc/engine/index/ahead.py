@@ -1,0 +1,69 @@
+"""Embedding what is written next while what comes before it is being written: the model is what takes the time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from memsvc.domain.indexing import Change, Document
+from memsvc.engine.index.vector_entries import VectorEntries
+
+DEPTH = 2
+"""Parts embedded at the same time: while one of them is stored, or waits for its last text, the model has the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Changes that become visible together, and the present state of what they changed.
+
+    Attributes:
+        costly: How many of the documents have to be embedded.
+    """
+
+    changes: Sequence[Change]
+    documents: Sequence[Document]
+    costly: int
+
+    @property
+    def rows(self) -> list[int]:
+        """Return the rows of the memories that were changed."""
+        return list(dict.fromkeys(change.row for change in self.changes))
+
+
+class EmbeddingAhead:
+    """Has the vectors of the next parts made, and kept in the store, by threads of its own."""
+
+    def __init__(self, entries: VectorEntries) -> None:
+        self._entries = entries
+        self._pool = ThreadPoolExecutor(DEPTH, thread_name_prefix="embedding-ahead")
+
+    def close(self) -> None:
+        """Give the threads back once what they are at is done."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def each(self, parts: Sequence[Part]) -> Generator[Part, None, None]:
+        """Yield the parts in order, each once its vectors are known; those of the next ones are made meanwhile.
+
+        Raises:
+            BackendUnavailableError: The embedder cannot be reached; the parts before were yielded.
+        """
+        coming = iter(parts)
+        waiting = deque((part, self._begin(part)) for part in islice(coming, DEPTH))
+        try:
+            while waiting:
+                part, embedded = waiting.popleft()
+                if embedded is not None:
+                    embedded.result()
+                waiting.extend((following, self._begin(following)) for following in islice(coming, 1))
+                yield part
+        finally:
+            for _, embedded in waiting:
+                if embedded is not None:
+                    embedded.cancel()
+
+    def _begin(self, part: Part) -> Future[None] | None:
+        # A memory on its own is embedded where it is written: there is nothing to be done beside it.
+        return self._pool.submit(self._entries.embed, part.documents) if part.costly > 1 else None
