@@ -103,7 +103,9 @@ class Lines:
         when = f"{moment:%Y-%m-%d %H:%M}" if section is Section.SESSION else f"{moment:%Y-%m-%d}"
         old = age(moment.date(), self._today, self._locale)
         said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
-        title = f" {_as_data(memory.title)} —" if memory.title else ""
+        # A title that is the beginning of the content says nothing, and costs tokens.
+        is_new = memory.title and not memory.content.lstrip().startswith(memory.title)
+        title = f" {_as_data(memory.title)} —" if is_new else ""
         return f"- {citation(memory.id)} {when} ({old}){said}{title} "
 
 
