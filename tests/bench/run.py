@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, quality, start, waits
+from tests.bench import contexts, ingest, latency, quality, sessions, start, waits
 from tests.bench import requests as asking
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
@@ -22,11 +22,12 @@ from tests.bench.quality import measure_quality
 from tests.bench.results import Report
 from tests.bench.samples import Sample
 from tests.bench.server import Server, running_server
+from tests.bench.sessions import measure_sessions
 from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
-ORDER = (latency.PART, contexts.PART, ingest.PART, waits.PART, quality.PART, start.PART)
+ORDER = (latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, quality.PART, start.PART)
 """The parts as they are shown."""
 USERS = 50
 _QUERY_SAMPLE = 200
@@ -62,7 +63,7 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:
-    if plan.parts & {"latency", "contexts", "ingest"}:
+    if plan.parts & {"latency", "contexts", "sessions", "ingest"}:
         return plan.sizes
     return plan.sizes[-1:] if "start" in plan.parts else ()
 
@@ -80,6 +81,8 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
                 latencies = await _latencies(server, corpus, plan, screen)
             if "contexts" in plan.parts:
                 report.add(*await measure_contexts(server, corpus, plan.searches, screen.stage(f"{size}: contexts", 2)))
+            if "sessions" in plan.parts:
+                report.add(*await measure_sessions(server, plan.searches, screen.stage(f"{size}: sessions", 2)))
             if is_largest and "start" in plan.parts:
                 report.add(*memory_rows(server, size, "after import and searches"))
             if is_largest and "ingest" in plan.parts:

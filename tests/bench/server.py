@@ -21,12 +21,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
+from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
     # The stubs for asyncio exist for the type checker alone.
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
     from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
+    from memsvc.v1.session_service_pb2_grpc import SessionServiceAsyncStub
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH_SERVICE = "memsvc.v1.SearchService"
@@ -49,6 +51,7 @@ class Server:
     channel: aio.Channel
     memories: MemoryServiceAsyncStub
     searches: SearchServiceAsyncStub
+    sessions: SessionServiceAsyncStub
     lifecycle: LifecycleServiceAsyncStub
     health: health_pb2_grpc.HealthStub
 
@@ -98,6 +101,7 @@ async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncI
                 channel,
                 MemoryServiceStub(channel),
                 SearchServiceStub(channel),
+                SessionServiceStub(channel),
                 LifecycleServiceStub(channel),
                 health_pb2_grpc.HealthStub(channel),
             )
