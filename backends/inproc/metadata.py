@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 
 NAME = "inproc metadata"
@@ -28,6 +30,7 @@ class InprocMetadataStore:
         self._memories = InprocMemoryReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
+        self._conflicts = InprocConflictReads(self._current)
 
     @property
     def memories(self) -> MemoryReads:
@@ -43,6 +46,11 @@ class InprocMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
+        return self._conflicts
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from backends.inproc.filters import matches
 from memsvc.domain.clock import to_micros
+from memsvc.domain.conflicts import Conflict
 from memsvc.domain.entries import attributes_of
 from memsvc.domain.filters import Field, Filter
 from memsvc.domain.indexing import Change, Chunk, Document
@@ -29,6 +30,7 @@ class State:
     outbox: dict[int, Change] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
+    conflicts: dict[str, Conflict] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
@@ -44,6 +46,7 @@ class State:
             outbox=dict(self.outbox),
             pending=set(self.pending),
             requests=dict(self.requests),
+            conflicts=dict(self.conflicts),
             embeddings=dict(self.embeddings),
         )
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
+from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.metadata_state import Name, State, is_live, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import Change, ChangeAction
@@ -15,7 +16,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 
 
-class InprocTransaction:
+class InprocTransaction(InprocConflictWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -95,6 +96,7 @@ class InprocTransaction:
             del self.state.names[name]
         del self.state.rows[stored.memory.id]
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
+        self.forget_conflicts(stored.memory.id)
         self._log(stored.memory, ChangeAction.PURGED)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -167,7 +169,8 @@ def _next_record(stored: Record, before: Memory, after: Record) -> Record:
     memory = replace(after.memory, row=before.row)
     if (memory.access_count, memory.access_time) == (before.access_count, before.access_time):
         memory = replace(memory, access_count=stored.memory.access_count, access_time=stored.memory.access_time)
-    record = replace(after, memory=memory)
+    stated = stored.statements if after.statements is None else after.statements
+    record = replace(after, memory=memory, statements=stated)
     if before.content_hash != after.memory.content_hash:
         return record
     if not record.chunks:

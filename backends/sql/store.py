@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.sql.conflicts import SqlConflictReads
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
@@ -18,6 +19,7 @@ from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 
 DEFAULT_NAME = "memsvc.db"
@@ -34,6 +36,7 @@ class SqlMetadataStore:
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
         self._embeddings = SqlEmbeddingCache(database)
+        self._conflicts = SqlConflictReads(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -49,6 +52,11 @@ class SqlMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
+        return self._conflicts
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -17,6 +17,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from backends.sql import requests
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
+from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.errors import translate
 from backends.sql.filters import within
 from backends.sql.journal import note_changes, note_revisions
@@ -29,7 +30,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 
 
-class SqlTransaction:
+class SqlTransaction(SqlConflictWrites):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -267,4 +268,5 @@ def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
 
 
 def _with_memory(record: Record, memory: Memory) -> Record:
-    return Record(memory, record.chunks, record.is_unique, record.given_vector, record.given_model)
+    vector = (record.given_vector, record.given_model)
+    return Record(memory, record.chunks, record.is_unique, *vector, record.statements)

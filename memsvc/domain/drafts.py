@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
 
@@ -101,15 +102,17 @@ class WriteOptions:
     request_id: str = ""
     on_duplicate: OnDuplicate = OnDuplicate.RETURN_EXISTING
     wait_for: WaitFor = WaitFor.INDEXED
+    on_conflict: ConflictPolicy = ConflictPolicy.MARK
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One memory as it was stored, and the outbox position at which indexes know it."""
+    """One memory as it was stored, the outbox position at which indexes know it, and what it contradicts."""
 
     memory: Memory
     outcome: Outcome
     position: int
+    conflicts: tuple[Contradiction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ class ImportProgress:
     updated: int = 0
     duplicates: int = 0
     failed: int = 0
+    conflicts: int = 0
     next_index: int = 0
     position: int = 0
     failures: tuple[tuple[int, Rejected], ...] = field(default=())

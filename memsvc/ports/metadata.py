@@ -15,6 +15,8 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.domain.statements import Statement
+from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 
 
 class UniquenessRaceError(Exception):
@@ -32,6 +34,7 @@ class Record:
             memory, a message, or one kept beside its duplicate is not.
         given_vector: Little-endian float32 bytes of a given embedding, or empty.
         given_model: The model whose space the given vector is in.
+        statements: What the memory states, each topic once. None leaves what is stored of it as it is.
     """
 
     memory: Memory
@@ -39,6 +42,7 @@ class Record:
     is_unique: bool = True
     given_vector: bytes = b""
     given_model: str = ""
+    statements: tuple[Statement, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(Protocol):
+class Transaction(ConflictWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change.
@@ -225,7 +229,7 @@ class Transaction(Protocol):
         ...
 
     def purge(self, memory: Memory) -> None:
-        """Remove a memory and all that is stored of it, its revisions too; the outbox says so."""
+        """Remove a memory and all that is stored of it, its revisions and conflicts too; the outbox says so."""
         ...
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -261,6 +265,11 @@ class MetadataStore(Protocol):
     @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
+        ...
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

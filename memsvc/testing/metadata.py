@@ -14,6 +14,7 @@ from memsvc.domain.query import Order
 from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
+from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_lists import StoreListsContract
@@ -34,6 +35,7 @@ class MetadataStoreContract(
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
+    StoreConflictsContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
