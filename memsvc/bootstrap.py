@@ -16,6 +16,8 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scoring import Constants
 from memsvc.engine.application import Application
+from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
@@ -144,6 +146,8 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         remember=writes.remember,
         revise=writes.revise,
         importing=writes.importing,
+        supersede=writes.supersede,
+        resolve=writes.resolve,
         recollect=Recollect(backends.metadata.memories, writes.accesses),
         recall=Recall(
             Readers(reads, retrieval, Ranker(reads, _constants(settings)), writes.accesses, performance), utc_now
@@ -217,6 +221,8 @@ class _Writing:
     remember: Remember
     revise: Revise
     importing: Importing
+    supersede: Supersede
+    resolve: Resolve
     accesses: AccessCounts
 
 
@@ -241,10 +247,12 @@ def _writing(
     drafting = Drafting(model=embedding.model, dimension=embedding.dimension, now=utc_now, random=random)
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
-    requests = Requests(committer, store.memories)
+    requests = Requests(committer, store.memories, store.conflicts)
     return _Writing(
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
+        supersede=Supersede(drafting, recording, requests, store.memories),
+        resolve=Resolve(drafting, recording, requests, store),
         accesses=accesses,
     )

@@ -173,9 +173,7 @@ def _select_open() -> sa.CompoundSelect[Any]:
     return sa.union(*sides).order_by("id")
 
 
-def _page(
-    owner: str, project_id: str, states: Sequence[ConflictState], memory_id: str, before: str
-) -> sa.Select[Any]:
+def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_id: str, before: str) -> sa.Select[Any]:
     statement = sa.select(*_COLUMNS).where(conflicts.c.owner == owner, conflicts.c.project_id == project_id)
     is_open = tuple(states) == (ConflictState.OPEN,)
     statement = statement.where(IS_OPEN if is_open else conflicts.c.state.in_([state.value for state in states]))

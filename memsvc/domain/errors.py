@@ -120,7 +120,9 @@ class ConflictSettledError(MemsvcError):
 
     def __init__(self, conflict_id: str, state: str) -> None:
         super().__init__(
-            f"The conflict {conflict_id!r} is {state} already; list the open ones.", conflict_id=conflict_id, state=state
+            f"The conflict {conflict_id!r} is {state} already; list the open ones.",
+            conflict_id=conflict_id,
+            state=state,
         )
 
 

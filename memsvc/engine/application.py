@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -24,6 +26,8 @@ class Application:
     remember: Remember
     revise: Revise
     importing: Importing
+    supersede: Supersede
+    resolve: Resolve
     recollect: Recollect
     recall: Recall
     indexer: Indexer

@@ -17,6 +17,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash, keywords_of
 from memsvc.domain.scope import Scope
+from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
@@ -66,10 +67,11 @@ class Drafting:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
+        stated = stored_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:
-            return Prepared(draft, Record(memory, chunks, name is not None), name)
+            return Prepared(draft, Record(memory, chunks, name is not None, statements=stated), name)
         vector = self.vector_bytes(draft.vector, chunks)
-        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name)
+        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name)
 
     def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
         """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""
@@ -96,6 +98,10 @@ class Drafting:
             description = f"Is for content of one chunk; this one has {len(chunks)}: leave the vector out."
             raise InvalidRequestError([Violation("vector", description)])
         return np.asarray(vector, dtype="<f4").tobytes()
+
+    def new_id(self) -> str:
+        """Return an id of the present moment."""
+        return uuid7(self.now(), self._random)
 
     @property
     def model(self) -> str:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
-from memsvc.domain.errors import MemoryExistsError, MemsvcError
+from memsvc.domain.errors import MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.changing import changed, values_of_draft
 from memsvc.engine.write.drafting import Drafting, Prepared, content_name
 from memsvc.engine.write.recording import Recording
@@ -20,10 +23,11 @@ from memsvc.ports.metadata import ContentName, Record, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A memory as a write left or found it."""
+    """A memory as a write left or found it, and what it contradicts."""
 
     memory: Memory
     outcome: Outcome
+    conflicts: tuple[Contradiction, ...] = ()
 
 
 Item: TypeAlias = Prepared | Rejected
@@ -37,9 +41,18 @@ class Placing:
         """Place what *drafting* prepared."""
         self._drafting = drafting
         self._recording = recording
+        self._contradictions = Contradictions(drafting, recording)
 
-    def place(self, transaction: Transaction, items: Sequence[Item], on_duplicate: OnDuplicate) -> list[Result]:
+    def place(
+        self,
+        transaction: Transaction,
+        items: Sequence[Item],
+        on_duplicate: OnDuplicate,
+        on_conflict: ConflictPolicy | None,
+    ) -> list[Result]:
         """Return what became of each item; a later item sees those before it. Items rejected before pass through.
+
+        Without a policy for conflicts what is written is compared with nothing.
 
         Raises:
             UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
@@ -50,7 +63,27 @@ class Placing:
         batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
         batch.look_up(prepared)
         results = [batch.place(item) if isinstance(item, Prepared) else item for item in items]
-        return batch.settled(results)
+        return self._compared(transaction, batch, batch.settled(results), on_conflict)
+
+    def _compared(
+        self, transaction: Transaction, batch: _Batch, results: list[Result], on_conflict: ConflictPolicy | None
+    ) -> list[Result]:
+        """Return the results with what they contradict, and with their memories as they are after that."""
+        if not batch.changed and (on_conflict is None or not batch.stating):
+            return results
+        stored = {result.memory.id: result.memory for result in results if isinstance(result, Placed)}
+        stating, changed = ([stored[memory_id] for memory_id in ids] for ids in (batch.stating, batch.changed))
+        findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
+        return [
+            Placed(
+                findings.current(stored[result.memory.id]),
+                result.outcome,
+                self._contradictions.shown(transaction, findings, result.memory),
+            )
+            if isinstance(result, Placed)
+            else result
+            for result in results
+        ]
 
 
 def rejection(result: Result) -> Placed | Rejected:
@@ -59,7 +92,12 @@ def rejection(result: Result) -> Placed | Rejected:
 
 
 class _Batch:
-    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0)."""
+    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0).
+
+    Attributes:
+        stating: The ids of the memories that newly state something, in order.
+        changed: The ids of the memories that were there and were changed.
+    """
 
     def __init__(
         self, transaction: Transaction, recording: Recording, on_duplicate: OnDuplicate, drafting: Drafting
@@ -72,6 +110,8 @@ class _Batch:
         self._held: dict[ContentName, Memory] = {}
         self._waiting: list[Record] = []
         self._stored: dict[str, Memory] = {}
+        self.stating: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
 
     def look_up(self, items: Sequence[Prepared]) -> None:
         """Ask the store once which keys and contents are taken."""
@@ -108,6 +148,8 @@ class _Batch:
 
     def _add(self, record: Record, name: ContentName | None) -> Placed:
         memory = record.memory
+        if record.statements:
+            self.stating[memory.id] = None
         self._waiting.append(_claiming(record, is_unique=name is not None))
         if memory.key:
             self._keyed[memory.scope.project_id, memory.key] = memory
@@ -139,6 +181,8 @@ class _Batch:
         draft, own = item.draft, item.record.memory
         if not visible(before, own.scope):
             return MemoryExistsError(before.id)
+        if before.superseded_by_id:
+            return MemorySupersededError(before.id, before.superseded_by_id)
         after = changed(before, values_of_draft(draft, own.create_time), own.create_time)
         record = self._recording.next_record(before, after, item.record.given_vector)
         if record is None:
@@ -153,6 +197,9 @@ class _Batch:
 
     def _replace(self, before: Memory, record: Record) -> Placed:
         self._update(before, record)
+        self.changed[before.id] = None
+        if record.statements and record.statements != stored_statements(before):
+            self.stating[before.id] = None
         return Placed(record.memory, Outcome.UPDATED)
 
     def _update(self, before: Memory, record: Record) -> None:

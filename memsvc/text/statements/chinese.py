@@ -21,8 +21,12 @@ _LIVES = tuple(
     )
 )
 _TITLES = (
-    re.compile(rf"^(?P<who>.*?){_NO}在(?P<employer>[^在]+?)(?:当上?|做|担任)了?(?:一?[名位个])?(?P<value>[^的了]+)了?$"),
-    re.compile(rf"^(?P<who>.*?){_NO}(?:改行|转行)?(?:当上?|做|担任|成为|从事)了?(?:一?[名位个])?(?P<value>[^的了]+)了?$"),
+    re.compile(
+        rf"^(?P<who>.*?){_NO}在(?P<employer>[^在]+?)(?:当上?|做|担任)了?(?:一?[名位个])?(?P<value>[^的了]+)了?$"
+    ),
+    re.compile(
+        rf"^(?P<who>.*?){_NO}(?:改行|转行)?(?:当上?|做|担任|成为|从事)了?(?:一?[名位个])?(?P<value>[^的了]+)了?$"
+    ),
     re.compile(r"^(?P<who>.*?)的?(?:职业|工作|职位)(?:是|改为|变成了?|换成了?)(?:一?[名位个])?(?P<value>[^的]+)$"),
     re.compile(rf"^(?P<who>.+?){_NO}是(?:一?[名位个])?(?P<value>.+)$"),
 )
@@ -33,7 +37,9 @@ _EMPLOYED = (
     re.compile(r"^(?P<who>.*?)(?:从[^从]+?)?(?:加入|入职|跳槽(?:到|去)|跳到)了?(?P<value>.+)$"),
     re.compile(r"^(?P<who>.*?)(?P<no>(?:已经?)?(?:从|离开))(?P<value>.+?)(?:离职|辞职|公司)?了$"),
 )
-_NO_EMPLOYER = re.compile(r"^(?:一|这|那|某|家|别|公司|单位|外|国|哪)|的|项目|群|会议|讨论|俱乐部|社团|[位名个很最不了]|喜欢|年轻|杰出|优秀|著名|出色|成就|资深|一流")
+_NO_EMPLOYER = re.compile(
+    r"^(?:一|这|那|某|家|别|公司|单位|外|国|哪)|的|项目|群|会议|讨论|俱乐部|社团|[位名个很最不了]|喜欢|年轻|杰出|优秀|著名|出色|成就|资深|一流"
+)
 
 
 def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Statement]:

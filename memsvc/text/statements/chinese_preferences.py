@@ -9,7 +9,9 @@ from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.statements.chinese_phrases import Speaking, subject_of
 from memsvc.text.statements.chinese_words import CONTRASTS
 
-_FAVORITE = re.compile(r"^(?P<who>.*?)最(?:喜欢|爱|喜爱)的(?P<thing>[^是]{1,8})(?:是|变成了?|换成了?|改成了?)(?P<value>.{1,16})$")
+_FAVORITE = re.compile(
+    r"^(?P<who>.*?)最(?:喜欢|爱|喜爱)的(?P<thing>[^是]{1,8})(?:是|变成了?|换成了?|改成了?)(?P<value>.{1,16})$"
+)
 _RATHER = (
     re.compile(r"^(?P<who>.*?)比起(?P<other>.+?)(?:来)?[我他她]?(?:更|还是更?)(?:喜欢|爱|偏好)(?P<value>.+)$"),
     re.compile(r"^(?P<who>.*?)更?(?:喜欢|偏好|爱)(?P<value>.+?)(?:而不是|胜过|多于|不喜欢)(?P<other>.+)$"),

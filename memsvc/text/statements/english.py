@@ -22,14 +22,19 @@ _MOVED = re.compile(
     rf"{_BEFORE}(?:moved|relocated|emigrated)(?:\s+(?:back|over|away|out|house))?(?:\s+from\s+.+?)?\s+to\s+(?P<value>.+)",
     re.IGNORECASE,
 )
-_HOME = re.compile(r"^(?P<who>.*?)\s*(?:current\s+)?(?:home\s?town|home\s+city|home|residence)\s+is\s+(?:now\s+)?(?:in\s+)?(?P<value>.+)", re.IGNORECASE)
+_HOME = re.compile(
+    r"^(?P<who>.*?)\s*(?:current\s+)?(?:home\s?town|home\s+city|home|residence)\s+is\s+(?:now\s+)?(?:in\s+)?(?P<value>.+)",
+    re.IGNORECASE,
+)
 _WORKS_AS = re.compile(
     rf"{_BEFORE}(?:(?:works?|working|employed|hired|started|starts)\b[^,]*?\bas|promoted\s+to|(?:is|am|became|become)(?!\s+not))"
     r"\s+(?P<article>an?|the)?\s*(?P<value>[^,]+)",
     re.IGNORECASE,
 )
 _JOINED_AS = re.compile(r"\bjoined\s+.*?\bas\s+(?:an?|the)\s+(?P<value>[^,]+)", re.IGNORECASE)
-_JOB_IS = re.compile(r"^(?P<who>.*?)\s*(?:job|profession|occupation)\s+is\s+(?:now\s+)?(?:an?\s+)?(?P<value>[^,]+)", re.IGNORECASE)
+_JOB_IS = re.compile(
+    r"^(?P<who>.*?)\s*(?:job|profession|occupation)\s+is\s+(?:now\s+)?(?:an?\s+)?(?P<value>[^,]+)", re.IGNORECASE
+)
 _IDLE = re.compile(rf"{_BEFORE}(?P<value>retired|unemployed)\b", re.IGNORECASE)
 _WORKS_AT = re.compile(
     rf"{_BEFORE}(?:(?:works?|working)(?:\s+(?:full[- ]time|part[- ]time|remotely|now))?\s+(?:at|for)|employed\s+(?:by|at)"

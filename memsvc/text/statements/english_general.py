@@ -25,9 +25,14 @@ _DOES = re.compile(
     r"\s+(?:now\s+)?(?:(?:on|at|in|up\s+to)\s+)*(?P<value>.+)$",
     re.IGNORECASE,
 )
-_HAS = re.compile(rf"(?:^|(?<=\s))(?:has|have)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)(?=\s*$|\s*,)", re.IGNORECASE)
+_HAS = re.compile(
+    rf"(?:^|(?<=\s))(?:has|have)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)(?=\s*$|\s*,)",
+    re.IGNORECASE,
+)
 _END = re.compile(r"\s+(?:anymore|now|again|these days|from now on|, .*|,.*)$")
-_TEXTUAL = re.compile(r"\b(?:address|password|passcode|name|codename|nickname|url|hostname|number|email)\s*$", re.IGNORECASE)
+_TEXTUAL = re.compile(
+    r"\b(?:address|password|passcode|name|codename|nickname|url|hostname|number|email)\s*$", re.IGNORECASE
+)
 """Attributes whose values are compared as they are, whatever numbers are in them."""
 _FREE_WORDS = 4
 _NOT_NAMES = frozenset(

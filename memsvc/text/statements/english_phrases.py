@@ -36,7 +36,9 @@ _UNSAID = re.compile(
     r"|sometimes|temporarily|either|was born|story|novel|book|film|movie|song|character)\b(?! (?:child(?:ren)?'s)\b)",
     re.IGNORECASE,
 )
-_JOB_AS = re.compile(r"\b(?:works?|working|employed|hired|job|joined\b.*?|started\b.*?|position|role)\s+as\s+an?\b", re.IGNORECASE)
+_JOB_AS = re.compile(
+    r"\b(?:works?|working|employed|hired|job|joined\b.*?|started\b.*?|position|role)\s+as\s+an?\b", re.IGNORECASE
+)
 _MONTH_MAY = re.compile(r"\bMay\b(?=\s+\d|\s*[.,]|$)")
 _PAST_YEAR = re.compile(r"\b(?:in|since|until|from|during)\s+(?:19|20)\d\d\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]*)[\"“”«»„]|(?<!\w)'([^']{12,})'(?!\w)")

@@ -9,7 +9,9 @@ from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.statements.english_phrases import Speaking, stem, subject_of
 from memsvc.text.statements.english_words import CONTRASTS
 
-_ADVERBS = r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"
+_ADVERBS = (
+    r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"
+)
 _LIKES = re.compile(
     rf"(?:^|(?<=\s)){_ADVERBS}(?:"
     r"(?P<no>(?:do|does)\s+not\s+(?:really\s+|particularly\s+)?(?:like|love|enjoy)|no\s+longer\s+(?:likes?|loves?|enjoys?)|dislikes?|hates?|detests?"

@@ -57,7 +57,9 @@ SCALES: tuple[frozenset[str], ...] = (
 )
 """Words of which one at most is true of a thing."""
 
-COLORS = _words("red green blue yellow orange purple violet pink brown black white gray grey teal turquoise beige gold silver")
+COLORS = _words(
+    "red green blue yellow orange purple violet pink brown black white gray grey teal turquoise beige gold silver"
+)
 
 CONTRASTS: tuple[tuple[frozenset[str], ...], ...] = (
     (_words("short brief concise terse compact"), _words("long detailed verbose thorough elaborate")),
@@ -74,7 +76,12 @@ CONTRASTS: tuple[tuple[frozenset[str], ...], ...] = (
     (_words("sweet"), _words("savory salty")),
     (_words("12-hour"), _words("24-hour")),
     (_words("quiet"), _words("loud")),
-    tuple(map(_words, "python java javascript typescript rust go golang c++ c# ruby php kotlin swift scala haskell".split())),
+    tuple(
+        map(
+            _words,
+            "python java javascript typescript rust go golang c++ c# ruby php kotlin swift scala haskell".split(),
+        )
+    ),
     tuple(map(_words, "vim neovim emacs vscode pycharm intellij sublime".split())),
     tuple(map(_words, "windows macos linux".split())),
     tuple(map(_words, "postgresql mysql sqlite mongodb".split())),
@@ -83,7 +90,9 @@ CONTRASTS: tuple[tuple[frozenset[str], ...], ...] = (
 )
 """Things of which one is preferred to the other."""
 
-GENERIC = _words("the of for in at on to from with by current currently new latest project company team now my our its is a an")
+GENERIC = _words(
+    "the of for in at on to from with by current currently new latest project company team now my our its is a an"
+)
 """Words of a subject that do not tell it from others."""
 
 DETERMINERS = _words(

@@ -55,7 +55,9 @@ _HAN_TIME = re.compile(
 _WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
 _HAN_WEEKDAY = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
 _AMOUNT = re.compile(r"(?<![\w.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>%|[^\W\d_]+(?:\s+per\s+\w+|/\w+)?)?")
-_HAN_AMOUNT = re.compile(r"(?P<number>[零一二两三四五六七八九十百千万]{1,6})(?P<unit>个|次|元|块|人|天|小时|分钟|公里|岁)")
+_HAN_AMOUNT = re.compile(
+    r"(?P<number>[零一二两三四五六七八九十百千万]{1,6})(?P<unit>个|次|元|块|人|天|小时|分钟|公里|岁)"
+)
 
 
 def typed_parts(text: str) -> tuple[Part, ...]:

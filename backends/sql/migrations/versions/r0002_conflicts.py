@@ -23,7 +23,18 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("statements_row", "statements", ["row"])
-    texts = ("owner", "project_id", "id", "older_id", "newer_id", "state", "rule", "topic", "older_value", "newer_value")
+    texts = (
+        "owner",
+        "project_id",
+        "id",
+        "older_id",
+        "newer_id",
+        "state",
+        "rule",
+        "topic",
+        "older_value",
+        "newer_value",
+    )
     op.create_table(
         "conflicts",
         *(_text(name) for name in texts),

@@ -1,0 +1,98 @@
+"""What a change of a memory means for its open conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.engine.conflicts.stating import contradiction
+from memsvc.engine.write.recording import Recording
+from memsvc.ports.metadata import Transaction
+
+_STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})
+_SUCCESSORS = 100
+
+
+class Settling:
+    """Closes conflicts that have become void, and lets their older memories back in."""
+
+    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+        """Write by *recording*; *now* is the clock."""
+        self._recording = recording
+        self._now = now
+
+    def after(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
+        """Settle the open conflicts of memories that were changed; return what became of others thereby, by id.
+
+        A conflict stands while the older memory is CONFLICTED, the newer one in use, and one contradicts the other.
+        When the newer one was superseded, its successor takes its place if that contradicts the older one, too. All
+        other conflicts are CLOSED, and an older memory without another open one is ACTIVE again. The memory *gone*
+        counts as removed.
+        """
+        if not changed:
+            return {}
+        released: dict[str, Memory] = {}
+        for conflict in transaction.open_conflicts(changed[0].scope.owner, [memory.id for memory in changed]):
+            older, newer = self.sides(transaction, conflict)
+            if gone in {conflict.older_id, conflict.newer_id} or older is None or newer is None:
+                kept = None
+            else:
+                kept = _kept(transaction, conflict, older, newer)
+            if kept == conflict:
+                continue
+            transaction.settle_conflicts([kept or self.settled(conflict, ConflictState.CLOSED)])
+            if kept is None and older is not None and older.id != gone:
+                released[older.id] = self.release(transaction, older)
+        return released
+
+    def settled(self, conflict: Conflict, state: ConflictState) -> Conflict:
+        """Return *conflict* as settled now."""
+        return replace(conflict, state=state, resolve_time=self._now())
+
+    def release(self, transaction: Transaction, older: Memory) -> Memory:
+        """Make a CONFLICTED memory ACTIVE again unless another open conflict holds it; return it as it is then."""
+        if older.status is not Status.CONFLICTED:
+            return older
+        if any(one.older_id == older.id for one in transaction.open_conflicts(older.scope.owner, [older.id])):
+            return older
+        return self.put(transaction, older, Status.ACTIVE)
+
+    def put(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
+        """Give a memory another status, as its next revision."""
+        after = replace(before, status=status, update_time=self._now(), revision=before.revision + 1)
+        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        transaction.update(before, record, ChangeAction.UPDATED)
+        return after
+
+    @staticmethod
+    def sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
+        """Return the older and the newer memory of a conflict, as they are stored."""
+        reach = Reach(conflict.owner, (conflict.project_id,))
+        return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)
+
+
+def _kept(transaction: Transaction, conflict: Conflict, older: Memory, newer: Memory) -> Conflict | None:
+    """Return the conflict as it goes on, or None when it does not."""
+    reach = Reach(conflict.owner, (conflict.project_id,))
+    holder: Memory | None = newer
+    for _ in range(_SUCCESSORS):
+        if holder is None or holder.status is not Status.DEPRECATED or not holder.superseded_by_id:
+            break
+        holder = transaction.get(holder.superseded_by_id, reach=reach)
+    if holder is None or older.status is not Status.CONFLICTED or holder.status not in _STANDING:
+        return None
+    if holder.id == older.id:
+        return None
+    found = contradiction(older, holder)
+    if found is None:
+        return None
+    if holder.id == newer.id:
+        return conflict
+    before, said = found
+    values = {"older_value": before.value, "newer_value": said.value, "topic": said.topic, "rule": said.rule}
+    return replace(conflict, newer_id=holder.id, **values)
