@@ -71,8 +71,8 @@ class InprocConflictWrites:
         for conflict in settled:
             stored = self.state.conflicts.get(conflict.id)
             if stored is not None:
-                kept = {"older_id": stored.older_id, "create_time": stored.create_time}
-                self.state.conflicts[conflict.id] = replace(conflict, **kept)
+                kept = replace(conflict, older_id=stored.older_id, create_time=stored.create_time)
+                self.state.conflicts[conflict.id] = kept
 
     def get_conflict(self, conflict_id: str, *, reach: Reach) -> Conflict | None:
         """Return one."""

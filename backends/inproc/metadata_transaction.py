@@ -23,7 +23,7 @@ class InprocTransaction(InprocConflictWrites):
         """Work on *state*, a copy."""
         self.state = state
         self._time = to_micros(now)
-        self._position = 0
+        self._position = self._changes = 0
         self._is_void = False
 
     @property
@@ -31,15 +31,21 @@ class InprocTransaction(InprocConflictWrites):
         """Return the position of the last change made here."""
         return self._position
 
+    @property
+    def changes(self) -> int:
+        """Return how many changes were made here."""
+        return self._changes
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
-        state, position = self.state.copy(), self._position
+        state, before = self.state.copy(), (self._position, self._changes)
         try:
             yield
             self.refuse_when_void()
         except BaseException:
-            self.state, self._position, self._is_void = state, position, False
+            self.state, self._is_void = state, False
+            self._position, self._changes = before
             raise
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
@@ -159,6 +165,7 @@ class InprocTransaction(InprocConflictWrites):
 
     def _log(self, memory: Memory, action: ChangeAction) -> None:
         self.state.last_position += 1
+        self._changes += 1
         position = self._position = self.state.last_position
         change = Change(position, memory.row, memory.id, action, memory.revision, self._time)
         self.state.outbox[position] = change

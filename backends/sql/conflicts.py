@@ -31,6 +31,7 @@ _COLUMNS = tuple(
     )
 )  # fmt: skip
 """In the order of the fields of `Conflict`."""
+_RULE, _CREATED, _STATE, _RESOLVED = 5, 9, 10, 11
 
 
 class SqlConflictReads:
@@ -185,17 +186,11 @@ def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_i
 
 
 def _conflict(row: Sequence[Any]) -> Conflict:
-    *names, rule, topic, older_value, newer_value, created, state, resolved = row
-    return Conflict(
-        *names,
-        Rule(rule),
-        topic,
-        older_value,
-        newer_value,
-        EPOCH + timedelta(microseconds=created),
-        ConflictState(state),
-        None if resolved is None else EPOCH + timedelta(microseconds=resolved),
-    )
+    values = list(row)
+    values[_RULE], values[_STATE] = Rule(values[_RULE]), ConflictState(values[_STATE])
+    for place in (_CREATED, _RESOLVED):
+        values[place] = None if values[place] is None else EPOCH + timedelta(microseconds=values[place])
+    return Conflict(*values)
 
 
 def _values(conflict: Conflict) -> Mapping[str, Any]:

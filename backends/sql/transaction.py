@@ -37,7 +37,7 @@ class SqlTransaction(SqlConflictWrites):
         """Work on a connection that is in a transaction."""
         self._connection = connection
         self._time = to_micros(now)
-        self._position = 0
+        self._position = self._changes = 0
         self._depth = 0
         self._is_void = False
         self._changed: set[int] = set()
@@ -58,10 +58,15 @@ class SqlTransaction(SqlConflictWrites):
         """Return the position of the last change made here."""
         return self._position
 
+    @property
+    def changes(self) -> int:
+        """Return how many changes were made here."""
+        return self._changes
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
-        position, inserted, name = self._position, len(self._inserted), f"savepoint_{self._depth}"
+        before, inserted, name = (self._position, self._changes), len(self._inserted), f"savepoint_{self._depth}"
         run_text(self._connection, f"SAVEPOINT {name}")
         self._depth += 1
         try:
@@ -69,7 +74,7 @@ class SqlTransaction(SqlConflictWrites):
             self.refuse_when_void()
         except BaseException:
             run_text(self._connection, f"ROLLBACK TO {name}")
-            self._position, self._is_void = position, False
+            (self._position, self._changes), self._is_void = before, False
             del self._inserted[inserted:]
             raise
         finally:
@@ -201,6 +206,7 @@ class SqlTransaction(SqlConflictWrites):
         note_revisions(self._connection, first, last, action, self._time)
         note_changes(self._connection, first, last, action, self._time, last_position)
         self._position = last_position
+        self._changes += len(written)
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
         found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})

@@ -107,12 +107,18 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One memory as it was stored, the outbox position at which indexes know it, and what it contradicts."""
+    """One memory as it was stored, and the outbox position at which indexes know it.
+
+    Attributes:
+        conflicts: What it contradicts.
+        changes: How many changes the write as a whole made, the last of them at *position*.
+    """
 
     memory: Memory
     outcome: Outcome
     position: int
     conflicts: tuple[Contradiction, ...] = ()
+    changes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

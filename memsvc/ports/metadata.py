@@ -187,6 +187,11 @@ class Transaction(ConflictWrites, Protocol):
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
         ...
 
+    @property
+    def changes(self) -> int:
+        """Return how many changes this transaction has made; their positions follow one another."""
+        ...
+
     def savepoint(self) -> AbstractContextManager[None]:
         """Open a part that can fail alone: leaving it by an exception takes back what it did, and no more."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -126,12 +127,9 @@ class StoreConflictsContract(StoreSeams):
         """A savepoint that fails leaves none."""
         a, b = insert(store, *(factories.memory(text) for text in "ab"))
         with store.transaction() as transaction:
-            try:
-                with transaction.savepoint():
-                    transaction.add_conflicts([conflict(a, b)])
-                    raise KeyError
-            except KeyError:
-                pass
+            with suppress(KeyError), transaction.savepoint():
+                transaction.add_conflicts([conflict(a, b)])
+                raise KeyError
             assert transaction.open_conflicts(OWNER, [a.id]) == []
 
     def test_conflicts_page_newest_first(self, store: MetadataStore) -> None:

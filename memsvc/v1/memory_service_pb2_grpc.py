@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -88,6 +89,21 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/RestoreMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+                _registered_method=True)
+        self.SupersedeMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/SupersedeMemory',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListConflicts = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListConflicts',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+                _registered_method=True)
+        self.ResolveConflict = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ResolveConflict',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
                 _registered_method=True)
 
 
@@ -175,6 +191,28 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SupersedeMemory(self, request, context):
+        """SupersedeMemory puts a new memory, or one that is there, in the place of an old one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListConflicts(self, request, context):
+        """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
+        acknowledged before, and it does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveConflict(self, request, context):
+        """ResolveConflict settles an open conflict between two memories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -222,6 +260,21 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RestoreMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.SerializeToString,
+            ),
+            'SupersedeMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.SupersedeMemory,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.SerializeToString,
+            ),
+            'ListConflicts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConflicts,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.SerializeToString,
+            ),
+            'ResolveConflict': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveConflict,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -477,6 +530,87 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/RestoreMemory',
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SupersedeMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/SupersedeMemory',
+            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConflicts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListConflicts',
+            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveConflict(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ResolveConflict',
+            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
             options,
             channel_credentials,
             insecure,

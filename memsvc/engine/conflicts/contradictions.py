@@ -113,7 +113,7 @@ class Contradictions:
             return False
         return memory.expire_time is None or memory.expire_time > self._drafting.now()
 
-    def _apply(  # noqa: PLR0913 - the state of one decision
+    def _apply(
         self,
         transaction: Transaction,
         older: Memory,

@@ -49,8 +49,8 @@ class Resolve:
 
     def resolve(
         self, scope: Scope, conflict_id: str, resolution: Resolution, options: WriteOptions
-    ) -> tuple[Contradiction, int]:
-        """Settle an open conflict; return it with its memories, and the position at which indexes know.
+    ) -> tuple[Contradiction, Written]:
+        """Settle an open conflict; return it with its memories, and the older one as it was written.
 
         CONFIRM: the newer memory supersedes the older one. REJECT: the older one is ACTIVE again, the newer one is
         ARCHIVED. KEEP_BOTH: both are ACTIVE. An older memory that is in another open conflict stays CONFLICTED.
@@ -67,13 +67,13 @@ class Resolve:
 
         digest = digest_of(scope, conflict_id, resolution) if options.request_id else ""
         request = Request("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
-        (older, newer), position = self._requests.once(request, work)
+        (older, newer), _ = self._requests.once(request, work)
         if not isinstance(older, Written):
             raise gone(older)
         if not isinstance(newer, Written):
             raise gone(newer)
         conflict = older.conflicts[0].conflict
-        return _seen(Contradiction(conflict, older.memory, newer.memory), scope), position
+        return _seen(Contradiction(conflict, older.memory, newer.memory), scope), older
 
     def _resolved(
         self, transaction: Transaction, scope: Scope, conflict_id: str, resolution: Resolution

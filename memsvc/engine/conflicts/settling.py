@@ -94,5 +94,11 @@ def _kept(transaction: Transaction, conflict: Conflict, older: Memory, newer: Me
     if holder.id == newer.id:
         return conflict
     before, said = found
-    values = {"older_value": before.value, "newer_value": said.value, "topic": said.topic, "rule": said.rule}
-    return replace(conflict, newer_id=holder.id, **values)
+    return replace(
+        conflict,
+        newer_id=holder.id,
+        rule=said.rule,
+        topic=said.topic,
+        older_value=before.value,
+        newer_value=said.value,
+    )

@@ -71,14 +71,17 @@ class Placing:
         """Return the results with what they contradict, and with their memories as they are after that."""
         if not batch.changed and (on_conflict is None or not batch.stating):
             return results
-        stored = {result.memory.id: result.memory for result in results if isinstance(result, Placed)}
-        stating, changed = ([stored[memory_id] for memory_id in ids] for ids in (batch.stating, batch.changed))
+        # The last result of a memory tells what it contradicts.
+        last = {result.memory.id: result for result in results if isinstance(result, Placed)}
+        stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
         findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
         return [
             Placed(
-                findings.current(stored[result.memory.id]),
+                findings.current(result.memory),
                 result.outcome,
-                self._contradictions.shown(transaction, findings, result.memory),
+                self._contradictions.shown(transaction, findings, result.memory)
+                if last[result.memory.id] is result
+                else (),
             )
             if isinstance(result, Placed)
             else result

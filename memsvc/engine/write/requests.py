@@ -69,8 +69,10 @@ class Requests:
         if isinstance(committed.value, _Remembered):
             answer = committed.value.answer
             position = answer["position"] or committed.position
-            return self._again(answer["results"], position, request.reach), position
-        return [_written(result, committed.position) for result in committed.value], committed.position
+            again = self._again(answer["results"], position, request.reach)
+            return [_with_changes(one, answer.get("changes", 1)) for one in again], position
+        written = [_written(result, committed.position) for result in committed.value]
+        return [_with_changes(one, committed.changes) for one in written], committed.position
 
     def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
@@ -174,11 +176,19 @@ def _recognise(
     answer = recall(transaction, request)
     if answer is not None:
         return _Remembered(answer)
+    before = transaction.changes
     results = work(transaction)
-    remember(
-        transaction, request, {"results": [_as_json(result) for result in results], "position": transaction.position}
-    )
+    answer = {
+        "results": [_as_json(result) for result in results],
+        "position": transaction.position,
+        "changes": transaction.changes - before,
+    }
+    remember(transaction, request, answer)
     return results
+
+
+def _with_changes(answered: Answered, changes: int) -> Answered:
+    return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
 
 
 def _as_json(result: Placed | Rejected) -> dict[str, Any]:

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
 from memsvc.domain.filters import Field
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import Visibility
+from memsvc.domain.statements import Rule
+from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
@@ -53,6 +56,10 @@ STATUS = EnumTable(Status, types.MemoryStatus, "MEMORY_STATUS")
 OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
 WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
 ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
+CONFLICT_POLICY = EnumTable(ConflictPolicy, conflicts.ConflictPolicy, "CONFLICT_POLICY")
+CONFLICT_RULE = EnumTable(Rule, conflicts.ConflictRule, "CONFLICT_RULE")
+CONFLICT_STATE = EnumTable(ConflictState, conflicts.ConflictState, "CONFLICT_STATE")
+RESOLUTION = EnumTable(Resolution, conflicts.ConflictResolution, "CONFLICT_RESOLUTION")
 VISIBILITY = EnumTable(Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")

@@ -11,13 +11,18 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 
 Numbers: TypeAlias = Sequence[float] | npt.NDArray[np.float32]
 """A vector as it was given: any length, any numbers."""
 WithVector: TypeAlias = (
-    memory_pb.CreateMemoryRequest | memory_pb.BatchMemory | memory_pb.UpdateMemoryRequest | search_pb.SearchRequest
+    memory_pb.CreateMemoryRequest
+    | memory_pb.BatchMemory
+    | memory_pb.UpdateMemoryRequest
+    | conflicts_pb.SupersedeMemoryRequest
+    | search_pb.SearchRequest
 )
 
 _FIELD = "vector"

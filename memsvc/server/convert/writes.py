@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.tokens import consistency_token
@@ -18,6 +19,7 @@ def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
         outcome=OUTCOME.to_proto[written.outcome], consistency_token=consistency_token(written.position)
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
@@ -25,6 +27,7 @@ def updated_to_proto(written: Written) -> pb.UpdateMemoryResponse:
     """Return the answer to an update."""
     response = pb.UpdateMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
@@ -59,6 +62,7 @@ def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> N
     fill_memory(message.memory, result.memory)
     message.outcome = OUTCOME.to_proto[result.outcome]
     message.status.SetInParent()
+    fill_conflicts(message.conflicts, result.conflicts)
 
 
 def import_to_proto(
@@ -72,6 +76,7 @@ def import_to_proto(
         updated=progress.updated,
         duplicates=progress.duplicates,
         failed=progress.failed,
+        conflicts=progress.conflicts,
         next_index=progress.next_index,
         failures=[
             pb.ImportFailure(index=index, status=item_status_from_rejected(rejected)) for index, rejected in failures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
@@ -62,21 +62,26 @@ def subject_of(text: str, speaking: Speaking) -> str | None:
     said = _NAME_END.sub("", _LEADING.sub("", text.strip()))
     if not said:
         return speaking.last or speaking.silent
-    if said in {"我", "本人", "俺"}:
-        return speaking.me
-    if said == "用户":
-        return "user"
-    if said in {"他", "她", "其"}:
-        return speaking.last
+    if said in _WORDS:
+        return _WORDS[said](speaking)
     if not 1 < len(said) <= _MOST_SUBJECT or _INDEFINITE.search(said):
         return None
-    if said.startswith("我") and not said.startswith("我们"):
-        return None if speaking.me is None else f"{speaking.me}:{_named(said[1:])}"
-    if said.startswith("用户"):
-        return f"user:{_named(said[2:])}"
-    if said[0] in "他她":
-        return None if speaking.last is None else f"{speaking.last}:{_named(said[1:])}"
+    owner = "用户" if said.startswith("用户") else said[0]
+    if owner in _WORDS and not said.startswith("我们"):
+        whose = _WORDS[owner](speaking)
+        return None if whose is None else f"{whose}:{_named(said.removeprefix(owner))}"
     return _named(said) or None
+
+
+_WORDS: Mapping[str, Callable[[Speaking], str | None]] = {
+    "我": lambda speaking: speaking.me,
+    "本人": lambda speaking: speaking.me,
+    "俺": lambda speaking: speaking.me,
+    "用户": lambda _: "user",
+    "他": lambda speaking: speaking.last,
+    "她": lambda speaking: speaking.last,
+}
+"""Words that stand for somebody."""
 
 
 def _named(text: str) -> str:

@@ -11,7 +11,9 @@ from memsvc.text.statements.english_phrases import Speaking, clauses, names_in, 
 from memsvc.text.statements.english_preferences import preferences
 from memsvc.text.statements.english_words import OCCUPATIONS
 
-_ADVERBS = r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been|since)\s+)*"
+_ADVERBS = (
+    r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"
+)
 _NO = r"(?P<no>(?:do|does|did|is|am|are|has|have)\s+not\s+(?:longer\s+)?|no\s+longer\s+|never\s+)?"
 _BEFORE = rf"(?:^|(?<=\s)){_ADVERBS}{_NO}{_ADVERBS}"
 
@@ -37,8 +39,8 @@ _JOB_IS = re.compile(
 )
 _IDLE = re.compile(rf"{_BEFORE}(?P<value>retired|unemployed)\b", re.IGNORECASE)
 _WORKS_AT = re.compile(
-    rf"{_BEFORE}(?:(?:works?|working)(?:\s+(?:full[- ]time|part[- ]time|remotely|now))?\s+(?:at|for)|employed\s+(?:by|at)"
-    r"|joined|started(?:\s+working|\s+a\s+new\s+job|\s+a\s+job)?\s+at)\s+(?P<value>.+)",
+    rf"{_BEFORE}(?:(?:works?|working)(?:\s+(?:full[- ]time|part[- ]time|remotely|now))?\s+(?:at|for)"
+    r"|employed\s+(?:by|at)|joined|started(?:\s+working|\s+a\s+new\s+job|\s+a\s+job)?\s+at)\s+(?P<value>.+)",
     re.IGNORECASE,
 )
 _WORKS_IN = re.compile(rf"{_BEFORE}(?:works?|working)\s+in\s+(?P<value>.+)", re.IGNORECASE)
@@ -118,9 +120,8 @@ def _idle(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
 def _title(text: str) -> str:
     """Return a job title in lower case, empty when *text* does not begin with one."""
     words = _TITLE_END.split(text.lower())[0].split()
-    if not words or stem(words[-1]) not in OCCUPATIONS and not words[-1].endswith(("ologist", "ician", "grapher")):
-        return ""
-    return " ".join(words)
+    is_title = bool(words) and (stem(words[-1]) in OCCUPATIONS or words[-1].endswith(("ologist", "ician", "grapher")))
+    return " ".join(words) if is_title else ""
 
 
 _READINGS: tuple[tuple[re.Pattern[str], Reading], ...] = (

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.statements.english_phrases import Speaking, stem, subject_of
 from memsvc.text.statements.english_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.statements.lists import words as listed
 from memsvc.text.statements.values import NUMBERS, typed_parts
 
 _ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
@@ -36,10 +37,11 @@ _TEXTUAL = re.compile(
 """Attributes whose values are compared as they are, whatever numbers are in them."""
 _FREE_WORDS = 4
 _NOT_NAMES = frozenset(
-    """good bad great nice kind slow fast big small large late early near close soon tight long short old young important
-    wrong right fine okay ok ready done ill sick happy sad angry tired here there unknown unclear missing visiting nice
-    strict friendly helpful away busy back broken down up same different very really too so quite not full empty that what
-    still a an the being going coming working known in on at with""".split()
+    listed("""
+    good bad great nice kind slow fast big small large late early near close soon tight long short old young
+    important wrong right fine okay ok ready done ill sick happy sad angry tired here there unknown unclear
+    missing visiting nice strict friendly helpful away busy back broken down up same different very really
+    too so quite not full empty that what still a an the being going coming working known in on at with""")
 )
 
 

@@ -30,9 +30,11 @@ _CONTRACTIONS = tuple(
 _UNSAID = re.compile(
     r"\b(?:if|unless|whether|would|could|might|may|maybe|perhaps|probably|possibly|should|wants?|wanted|wish(?:es|ed)?"
     r"|hopes?|hoped|hoping|plans? to|planned|planning|going to|will|consider(?:s|ed|ing)?|thinking|thinks?|thought"
-    r"|dream(?:s|t|ed|ing)?|imagine[sd]?|used to|formerly|previously|former|once|back then|as an?|when|while|until|till|ago"
+    r"|dream(?:s|t|ed|ing)?|imagine[sd]?|used to|formerly|previously|former|once|back then|as an?|when|while"
+    r"|until|till|ago"
     r"|before|last year|said|says|saying|told|tells|claim(?:s|ed)?|believes?|believed|according|asked|asks|heard"
-    r"|supposed|allegedly|for example|for instance|pretends?|pretended|recommend(?:s|ed)?|suggest(?:s|ed)?|almost|nearly|both"
+    r"|supposed|allegedly|for example|for instance|pretends?|pretended|recommend(?:s|ed)?|suggest(?:s|ed)?"
+    r"|almost|nearly|both"
     r"|sometimes|temporarily|either|was born|story|novel|book|film|movie|song|character)\b(?! (?:child(?:ren)?'s)\b)",
     re.IGNORECASE,
 )
@@ -52,7 +54,8 @@ _SPLIT = re.compile(
     re.IGNORECASE,
 )
 _LEADING = re.compile(
-    r"^(?:(?:actually|currently|now|well|so|today|these days|nowadays|at the moment|recently|note|update|fyi|also|fact|preference"
+    r"^(?:(?:actually|currently|now|well|so|today|these days|nowadays|at the moment|recently|note|update|fyi"
+    r"|also|fact|preference"
     r"|since (?:last )?\w+|as of \w+|from now on|starting \w+)\s*[,:]?\s+)+",
     re.IGNORECASE,
 )

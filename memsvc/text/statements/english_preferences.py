@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.statements.english_phrases import Speaking, stem, subject_of
 from memsvc.text.statements.english_words import CONTRASTS
+from memsvc.text.statements.lists import words as listed
 
 _ADVERBS = (
     r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"
@@ -24,7 +25,8 @@ _PREFERS = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"\s+(?:anymore|now|these days|nowadays|very much|a lot|most|best|again|too|as well|at all|so much|any longer|, .*)$",
+    r"\s+(?:anymore|now|these days|nowadays|very much|a lot|most|best|again|too|as well|at all|so much"
+    r"|any longer|, .*)$",
     re.IGNORECASE,
 )
 _AND = re.compile(r"\s*(?:,|\band\b|\bor\b)\s*")
@@ -32,8 +34,8 @@ _EXCLAIMED = re.compile(r"\s*(?:like|love|enjoy|hate|adore|prefer)\b", re.IGNORE
 """Without a subject, "Love it!" is no statement, but "Loves it." is."""
 _UNLIKE = re.compile(r"(?:to\s+know|that|this|who|how|when|it|them|you|him|her|of|for|in|being\s+in)\b", re.IGNORECASE)
 _COMPARED = re.compile(r".*\b(?:is|are|am)\b.*\blikes?\s", re.IGNORECASE)
-_NO_THING = frozenset("you they we he she i was were have has is are be how it who had them me us if so".split())
-_LITTLE = frozenset("the a an my his her their our to of some".split())
+_NO_THING = frozenset(listed("you they we he she i was were have has is are be how it who had them me us if so"))
+_LITTLE = frozenset(listed("the a an my his her their our to of some"))
 _MOST_WORDS = 6
 
 

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from memsvc.text.statements.lists import phrases, words
+
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+    return frozenset(words(text))
 
 
 OCCUPATIONS = _words(
-    """accountant actor actress analyst architect artist assistant associate attorney author baker banker barber barista
-    bartender boss butcher captain carpenter ceo cfo chef chemist cleaner clerk coach coder consultant cook counselor cto
-    curator dancer dentist designer detective developer director doctor driver economist editor electrician engineer farmer
-    firefighter fisherman florist founder freelancer gardener guard guide hairdresser head instructor intern interpreter
-    janitor jeweler journalist judge lawyer lead leader lecturer librarian lifeguard manager mechanic midwife miner model
-    musician nanny nurse officer operator optician painter paralegal paramedic partner pharmacist photographer physician
-    physicist physiotherapist pilot planner plumber poet policeman politician postman president principal producer
-    professor programmer psychiatrist psychologist receptionist recruiter reporter representative researcher sailor
-    salesman salesperson scientist sculptor secretary singer soldier specialist strategist student supervisor surgeon
-    tailor teacher technician therapist trader trainer translator tutor undertaker veterinarian vet waiter waitress
-    welder writer retiree copywriter geologist biologist sommelier trainee apprentice"""
+    """accountant actor actress analyst architect artist assistant associate attorney author baker banker
+    barber barista bartender boss butcher captain carpenter ceo cfo chef chemist cleaner clerk coach coder
+    consultant cook counselor cto curator dancer dentist designer detective developer director doctor driver
+    economist editor electrician engineer farmer firefighter fisherman florist founder freelancer gardener
+    guard guide hairdresser head instructor intern interpreter janitor jeweler journalist judge lawyer lead
+    leader lecturer librarian lifeguard manager mechanic midwife miner model musician nanny nurse officer
+    operator optician painter paralegal paramedic partner pharmacist photographer physician physicist
+    physiotherapist pilot planner plumber poet policeman politician postman president principal producer
+    professor programmer psychiatrist psychologist receptionist recruiter reporter representative researcher
+    sailor salesman salesperson scientist sculptor secretary singer soldier specialist strategist student
+    supervisor surgeon tailor teacher technician therapist trader trainer translator tutor undertaker
+    veterinarian vet waiter waitress welder writer retiree copywriter geologist biologist sommelier trainee
+    apprentice"""
 )
 """Heads of job titles."""
 
 SINGLE = _words(
-    """name surname nickname password passcode pin birthday birthdate deadline address email phone number color size
-    capital port version price budget salary rent manager boss supervisor mentor lead owner wife husband spouse partner
-    girlfriend boyfriend fiance fiancee doctor dentist landlord assistant database framework editor browser timezone
-    currency plan license region theme language host hostname url branch stack provider headquarters title status
-    priority limit height weight age blood_type nationality religion destination venue location room codename cloud
-    backend frontend runtime format diet major university school ceo cto leader maintainer responsible
-    supplier bank doctor seat default"""
+    """name surname nickname password passcode pin birthday birthdate deadline address email phone number color
+    size capital port version price budget salary rent manager boss supervisor mentor lead owner wife
+    husband spouse partner girlfriend boyfriend fiance fiancee doctor dentist landlord assistant database
+    framework editor browser timezone currency plan license region theme language host hostname url branch
+    stack provider headquarters title status priority limit height weight age blood_type nationality
+    religion destination venue location room codename cloud backend frontend runtime format diet major
+    university school ceo cto leader maintainer responsible supplier bank doctor seat default"""
 )
 """Attributes that have one value at a time, whatever it is."""
 
@@ -79,13 +83,13 @@ CONTRASTS: tuple[tuple[frozenset[str], ...], ...] = (
     tuple(
         map(
             _words,
-            "python java javascript typescript rust go golang c++ c# ruby php kotlin swift scala haskell".split(),
+            words("python java javascript typescript rust go golang c++ c# ruby php kotlin swift scala"),
         )
     ),
-    tuple(map(_words, "vim neovim emacs vscode pycharm intellij sublime".split())),
-    tuple(map(_words, "windows macos linux".split())),
-    tuple(map(_words, "postgresql mysql sqlite mongodb".split())),
-    tuple(map(_words, "react vue angular svelte".split())),
+    tuple(map(_words, words("vim neovim emacs vscode pycharm intellij sublime"))),
+    tuple(map(_words, words("windows macos linux"))),
+    tuple(map(_words, words("postgresql mysql sqlite mongodb"))),
+    tuple(map(_words, words("react vue angular svelte"))),
     (_words("cat"), _words("dog")),
 )
 """Things of which one is preferred to the other."""
@@ -102,20 +106,22 @@ DETERMINERS = _words(
 """Words with which nothing definite begins."""
 
 NO_SUBJECT = _words(
-    """sound sounds look looks feel feels felt seem seems was were went got get it them him who which that there how what
-    why being thank thanks sure yeah wow amazing especially but because than like likes not could see think know hope
-    said if when where and or so just have had has do does did am is are be been sounded looked want love hate prefer"""
+    """sound sounds look looks feel feels felt seem seems was were went got get it them him who which that
+    there how what why being thank thanks sure yeah wow amazing especially but because than like likes not
+    could see think know hope said if when where and or so just have had has do does did am is are be been
+    sounded looked want love hate prefer"""
 )
 """Words that show that what stands before a verb is more than a subject."""
 
 COUNTRIES = frozenset(
-    name.strip()
-    for name in """argentina, australia, austria, belgium, brazil, bulgaria, canada, chile, china, colombia, croatia, cuba,
-    czechia, denmark, egypt, england, estonia, ethiopia, finland, france, germany, ghana, greece, hungary, iceland, india,
-    indonesia, iran, iraq, ireland, israel, italy, japan, kenya, korea, south korea, latvia, lithuania, malaysia, mexico,
-    morocco, nepal, netherlands, new zealand, nigeria, norway, pakistan, peru, philippines, poland, portugal, romania,
-    russia, scotland, serbia, singapore, slovakia, slovenia, south africa, spain, sweden, switzerland, taiwan, thailand,
-    tunisia, turkey, uk, ukraine, united kingdom, united states, uruguay, us, usa, venezuela, vietnam, wales, europe, asia,
-    africa, america""".split(",")
+    phrases("""
+    argentina, australia, austria, belgium, brazil, bulgaria, canada, chile, china, colombia, croatia, cuba,
+    czechia, denmark, egypt, england, estonia, ethiopia, finland, france, germany, ghana, greece, hungary,
+    iceland, india, indonesia, iran, iraq, ireland, israel, italy, japan, kenya, korea, south korea, latvia,
+    lithuania, malaysia, mexico, morocco, nepal, netherlands, new zealand, nigeria, norway, pakistan, peru,
+    philippines, poland, portugal, romania, russia, scotland, serbia, singapore, slovakia, slovenia,
+    south africa, spain, sweden, switzerland, taiwan, thailand, tunisia, turkey, uk, ukraine,
+    united kingdom, united states, uruguay, us, usa, venezuela, vietnam, wales, europe, asia, africa,
+    america""")
 )
 """Names of countries and continents: a city may well lie in them."""

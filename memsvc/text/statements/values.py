@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memsvc.domain.statements import Part
+from memsvc.text.statements.lists import words
 
 MONTHS = {
     name: number
@@ -25,7 +26,7 @@ WEEKDAYS = {
 NUMBERS = {
     word: number
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+        words("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen")
     )
 }
 _HAN_NUMBERS = {"零": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
@@ -34,7 +35,7 @@ _HAN_NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
 _AFTERNOON = ("下午", "晚上", "傍晚", "夜里")
 _NOON = 12
 
-_MONTH = r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)"
+_MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _ENGLISH_DATES = (
     re.compile(rf"\b{_MONTH}\.?\s+(?:the\s+)?{_DAY}\b(?:,?\s*(?P<year>\d{{4}}))?", re.IGNORECASE),
