@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, demo, importing, lifecycle, memories, process, projects, searching
+from memsvc.cli import changes, conflicts, demo, importing, lifecycle, memories, process, projects, searching
 
 app = typer.Typer(
     name="memsvc",
@@ -26,6 +26,8 @@ app.command("list")(memories.list_memories)
 app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
+app.command()(conflicts.supersede)
+app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
 app.command("import")(importing.import_memories)
 app.command()(lifecycle.stats)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Kind, Layer, OnDuplicate
+from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate
+from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
@@ -37,6 +38,7 @@ def add(  # noqa: PLR0913 - an option each
     when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
+    on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
 ) -> None:
     """Store a memory."""
     fields: MemoryFields = {
@@ -54,12 +56,18 @@ def add(  # noqa: PLR0913 - an option each
         fields["event_time"] = when.astimezone(UTC)
     text = sys.stdin.read() if content == "-" else content
     with session.client(conversation=conversation) as client:
-        reply = client.create(text, on_duplicate=cast("values.OnDuplicate", on_duplicate.name), **fields)
+        reply = client.create(
+            text,
+            on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
+            conflict_policy=cast("values.ConflictPolicy", on_conflict.name),
+            **fields,
+        )
     if session.as_json:
         write_json(reply)
         return
     outcome = {1: "created", 2: "updated", 3: "already there"}.get(reply.outcome, "stored")
     write(f"{reply.memory.id} {outcome}")
+    tell_conflicts(reply.conflicts)
 
 
 @connected

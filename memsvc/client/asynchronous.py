@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.reading import Reads
 from memsvc.client.upkeep import Upkeep
@@ -13,7 +14,7 @@ from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
 
 
-class AsyncMemsvc(Writes, Reads, Upkeep):
+class AsyncMemsvc(Writes, Reads, Conflicts, Upkeep):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
     Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are

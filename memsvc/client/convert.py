@@ -11,6 +11,7 @@ from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.client.values import Draft, Filters, MemoryFields, SearchOptions, TimeRange
+from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
 from memsvc.v1 import types_pb2 as types
@@ -45,6 +46,9 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
+    "conflict_policy": (conflicts.ConflictPolicy, "CONFLICT_POLICY_"),
+    "states": (conflicts.ConflictState, "CONFLICT_STATE_"),
+    "resolution": (conflicts.ConflictResolution, "CONFLICT_RESOLUTION_"),
 }
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})

@@ -55,6 +55,9 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "SupersedeMemory": one | memory,
+        "ListConflicts": {"scope": scope},
+        "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "GetStats": {"scope": scope},
@@ -71,7 +74,7 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats",
+    "DeleteMemory", "RestoreMemory", "SupersedeMemory", "ListConflicts", "ResolveConflict", "Search", "GetStats",
 )  # fmt: skip
 
 
@@ -302,11 +305,15 @@ def table() -> Iterator[Wrong]:
         new = Memory(content="x") if (memory, paths) in MEMORIES else Memory()
         new.MergeFrom(memory)
         yield Wrong("CreateMemory", {"memory": new}, paths)
+        yield Wrong("SupersedeMemory", {"memory": new}, paths)
     for memory, paths in MEMORIES:
         changed = Memory(id=ID)
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
-    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory"):
+    for method in (
+        "CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory", "SupersedeMemory",
+        "ResolveConflict",
+    ):  # fmt: skip
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
     for method in ("DeleteMemory", "RestoreMemory"):
@@ -318,7 +325,26 @@ def table() -> Iterator[Wrong]:
     for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
+    yield from _conflicts()
     yield from _others()
+
+
+def _conflicts() -> Iterator[Wrong]:
+    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "SupersedeMemory"):
+        yield Wrong(method, {"conflict_policy": 4}, ("conflict_policy",))
+    yield Wrong("SupersedeMemory", {"id": "", "expected_revision": -1}, ("expected_revision", "id"))
+    yield Wrong("SupersedeMemory", {"memory": None}, ("memory.content",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id="x")}, ("memory.id",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id=ID, content="x")}, ("memory",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id=ID), "vector": [1.0]}, ("vector",))
+    yield Wrong("SupersedeMemory", {"vector": [1.0]}, ("vector",))
+    yield Wrong("ListConflicts", {"states": [0, 6], "memory_id": "x"}, ("memory_id", "states[0]", "states[1]"))
+    yield Wrong("ListConflicts", {"states": [1] * 17}, ("states",))
+    yield Wrong("ListConflicts", {"page_size": -1}, ("page_size",))
+    for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "\x00"):
+        yield Wrong("ListConflicts", {"page_token": token}, ("page_token",))
+    yield Wrong("ResolveConflict", {"conflict_id": "x", "resolution": 0}, ("conflict_id", "resolution"))
+    yield Wrong("ResolveConflict", {"resolution": 4}, ("resolution",))
 
 
 def _others() -> Iterator[Wrong]:

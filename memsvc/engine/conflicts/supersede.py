@@ -10,6 +10,7 @@ from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.finding import found
 from memsvc.engine.write.drafting import Drafting, Prepared
@@ -50,7 +51,7 @@ class Supersede:
             RequestIdReusedError: The request_id was used for another request.
         """
         old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
-        if old is None:
+        if old is None or not visible(old, scope):
             raise MemoryNotFoundError(memory_id)
         prepared = self._drafting.prepare(scope, _completed(draft, old))
         asked = (scope, memory_id, draft, expected_revision, options.on_conflict)

@@ -19,6 +19,9 @@ from memsvc.client import values
         (choices.Mode, values.SearchMode),
         (choices.OnDuplicate, values.OnDuplicate),
         (choices.Index, values.Index),
+        (choices.ConflictPolicy, values.ConflictPolicy),
+        (choices.ConflictState, values.ConflictState),
+        (choices.Resolution, values.Resolution),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:
