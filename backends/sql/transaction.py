@@ -19,8 +19,8 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, w
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.errors import translate
-from backends.sql.filters import within
 from backends.sql.journal import note_changes, note_revisions
+from backends.sql.numbering import numbered, with_memory
 from backends.sql.rows import delete_rows, insert_records, update_record
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
@@ -106,7 +106,9 @@ class SqlTransaction(SqlConflictWrites):
 
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
-        return self._one(memories.c.id == memory_id, within(reach))
+        place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
+        row = self._connection.execute(_select_one(), place).one_or_none()
+        return None if row is None else memory_from_row(row)
 
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
         """Return the newest row of a session."""
@@ -122,11 +124,11 @@ class SqlTransaction(SqlConflictWrites):
             return []
         rows, positions = self._allot(rows=len(records), positions=len(records))
         first = rows - len(records) + 1
-        written = _numbered([record.memory for record in records], first)
-        numbered = [_with_memory(*pair) for pair in zip(records, written, strict=True)]
+        written = numbered([record.memory for record in records], first)
+        records = [with_memory(*pair) for pair in zip(records, written, strict=True)]
         with self._void_on_race():
-            insert_records(self._connection, numbered)
-        self._inserted += numbered
+            insert_records(self._connection, records)
+        self._inserted += records
         self._log(first, rows, ChangeAction.CREATED, positions)
         return written
 
@@ -143,9 +145,10 @@ class SqlTransaction(SqlConflictWrites):
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
-        stored = self._one(memories.c.row == memory.row)
-        if stored is None:
+        found = self._connection.execute(_select_row(), {"row": memory.row}).one_or_none()
+        if found is None:
             return
+        stored = memory_from_row(found)
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
@@ -200,23 +203,17 @@ class SqlTransaction(SqlConflictWrites):
         [(last_row, last_position)] = run_kept(
             self._connection, _take_numbers(), {"rows": rows, "positions": positions}
         )
+        self._changes += positions
         return last_row, last_position
 
     def _log(self, first: int, last: int, action: ChangeAction, last_position: int) -> None:
         note_revisions(self._connection, first, last, action, self._time)
         note_changes(self._connection, first, last, action, self._time, last_position)
         self._position = last_position
-        self._changes += len(written)
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
         found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
-
-    def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:
-        # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
-        statement: sa.Select[Any] = sa.select(*MEMORY_COLUMNS).where(*conditions).with_for_update()
-        row = self._connection.execute(statement).one_or_none()
-        return None if row is None else memory_from_row(row)
 
 
 @cache
@@ -228,6 +225,18 @@ def _select_keys() -> sa.Select[Any]:
 def _select_contents() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("kind"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
+
+
+@cache
+def _select_one() -> sa.Select[Any]:
+    # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
+    place = (_at("id"), _at("owner"), _is_wanted("project_id"))
+    return sa.select(*MEMORY_COLUMNS).where(*place).with_for_update()
+
+
+@cache
+def _select_row() -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(_at("row")).with_for_update()
 
 
 @cache
@@ -256,23 +265,3 @@ def _at(name: str) -> sa.ColumnElement[bool]:
 
 def _is_wanted(name: str) -> sa.ColumnElement[bool]:
     return memories.c[name].in_(sa.select(listed("wanted").c.value))
-
-
-def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
-    """Give rows from *first* on; a later line of a session is tied to the one before it here."""
-    latest: dict[tuple[str, str, str], int] = {}
-    numbered: list[Memory] = []
-    for row, memory in enumerate(new, start=first):
-        scope = memory.scope
-        if not scope.session_id:
-            numbered.append(with_rows(memory, row, memory.previous_row))
-            continue
-        session = (scope.owner, scope.project_id, scope.session_id)
-        numbered.append(with_rows(memory, row, latest.get(session, memory.previous_row)))
-        latest[session] = row
-    return numbered
-
-
-def _with_memory(record: Record, memory: Memory) -> Record:
-    vector = (record.given_vector, record.given_model)
-    return Record(memory, record.chunks, record.is_unique, *vector, record.statements)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import ingest, latency, quality, start, waits
 from tests.bench import requests as asking
+from tests.bench.conflicts import measure_conflicts
 from tests.bench.corpus import Corpus
 from tests.bench.embedding import measure_queries, opened_embedder
 from tests.bench.filling import fill, settled, vector_dimension
@@ -77,6 +78,10 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             await _fill(server, corpus, plan, report, screen)
             if "latency" in plan.parts:
                 latencies = await _latencies(server, corpus, plan, screen)
+                if is_largest:
+                    step = screen.stage(f"{size}: writes that contradict")
+                    report.add(*await measure_conflicts(server, corpus.dimension, plan.searches))
+                    step()
             if is_largest and "start" in plan.parts:
                 report.add(*memory_rows(server, size, "after import and searches"))
             if is_largest and "ingest" in plan.parts:

@@ -32,15 +32,22 @@ class Findings:
 
     Attributes:
         memories: The memories that were changed thereby, as they are now, by id.
-        conflicts: What each written memory contradicts, by its id.
+        conflicts: What each written memory contradicts, and the older memory, by its id.
     """
 
     memories: dict[str, Memory] = field(default_factory=dict)
-    conflicts: dict[str, list[Conflict]] = field(default_factory=dict)
+    conflicts: dict[str, list[tuple[Conflict, Memory]]] = field(default_factory=dict)
 
     def current(self, memory: Memory) -> Memory:
         """Return *memory* as it is now."""
         return self.memories.get(memory.id, memory)
+
+    def shown(self, memory: Memory) -> tuple[Contradiction, ...]:
+        """Return what a written memory contradicts, with both sides as they are now."""
+        return tuple(
+            Contradiction(conflict, self.current(older), self.current(memory))
+            for conflict, older in self.conflicts.get(memory.id, ())
+        )
 
 
 class Contradictions:
@@ -73,13 +80,6 @@ class Contradictions:
             later.remove(memory.id)
             self._look_at(transaction, memory, frozenset(later), policy, findings)
         return findings
-
-    def shown(self, transaction: Transaction, findings: Findings, memory: Memory) -> tuple[Contradiction, ...]:
-        """Return the conflicts of a written memory with both sides as they are now."""
-        return tuple(
-            Contradiction(conflict, *self.settling.sides(transaction, conflict))
-            for conflict in findings.conflicts.get(memory.id, ())
-        )
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
         """Free the neighbours of a memory that is about to be removed for good."""
@@ -133,7 +133,7 @@ class Contradictions:
         else:
             conflict = self.settling.settled(conflict, ConflictState.KEPT_BOTH)
         transaction.add_conflicts([conflict])
-        findings.conflicts.setdefault(newer.id, []).append(conflict)
+        findings.conflicts.setdefault(newer.id, []).append((conflict, older))
 
     def _conflict(self, older: Memory, newer: Memory, pair: tuple[Statement, Statement]) -> Conflict:
         before, said = pair

@@ -65,7 +65,7 @@ class Settling:
     def put(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
         """Give a memory another status, as its next revision."""
         after = replace(before, status=status, update_time=self._now(), revision=before.revision + 1)
-        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
 

@@ -115,8 +115,10 @@ class Supersede:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._recording.linked(transaction, [record]))
         findings = self._contradictions.look(transaction, [new], policy=on_conflict, changed=[deprecated])
-        shown = self._contradictions.shown(transaction, findings, new)
-        return [Placed(findings.current(new), Outcome.CREATED, shown), Placed(deprecated, Outcome.UPDATED)]
+        return [
+            Placed(findings.current(new), Outcome.CREATED, findings.shown(new)),
+            Placed(deprecated, Outcome.UPDATED),
+        ]
 
 
 def _completed(draft: Draft, old: Memory) -> Draft:

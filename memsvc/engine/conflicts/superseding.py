@@ -76,7 +76,7 @@ class Superseding:
         if all(getattr(before, name) == value for name, value in values.items()):
             return before
         after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
-        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
 

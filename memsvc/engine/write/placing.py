@@ -79,9 +79,7 @@ class Placing:
             Placed(
                 findings.current(result.memory),
                 result.outcome,
-                self._contradictions.shown(transaction, findings, result.memory)
-                if last[result.memory.id] is result
-                else (),
+                findings.shown(result.memory) if last[result.memory.id] is result else (),
             )
             if isinstance(result, Placed)
             else result

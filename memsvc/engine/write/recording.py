@@ -32,6 +32,14 @@ class Recording:
         given, model = self._given_vector(before)
         return replace(record, given_vector=given, given_model=model)
 
+    @staticmethod
+    def relabelled(after: Memory) -> Record:
+        """Return the record of a next revision with the same content, which claims none yet; it costs no read.
+
+        The store leaves chunks and a given vector as they are while the content stays.
+        """
+        return Record(after, is_unique=False, statements=stored_statements(after))
+
     def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
         """Return the record of the next revision, or None when neither the memory nor its vector changes."""
         if after is not before:

@@ -182,8 +182,7 @@ class Revise:
         is_new = bool(record.statements) and record.statements != statements_of(before)
         look = self._contradictions.look
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
-        shown = self._contradictions.shown(transaction, findings, after)
-        return Placed(findings.current(after), Outcome.UPDATED, shown)
+        return Placed(findings.current(after), Outcome.UPDATED, findings.shown(after))
 
     def _delete(self, transaction: Transaction, target: _Target) -> Placed:
         before = target.find(transaction)
