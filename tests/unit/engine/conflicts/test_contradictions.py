@@ -34,7 +34,7 @@ def status(desk: Desk, written: Written) -> Status:
 
 
 def open_conflicts(desk: Desk, scope: Scope = ADA, **asked: Any) -> list[Any]:
-    given = {"states": OPEN, "memory_id": "", "before": "", "limit": 50} | asked
+    given: dict[str, Any] = {"states": OPEN, "memory_id": "", "before": "", "limit": 50} | asked
     return desk.writing.resolve.page(scope, **given)[0]
 
 
