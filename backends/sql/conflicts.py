@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import list_parameter, listed, run_kept
 from backends.sql.errors import translate
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import IS_OPEN, conflicts, memories, statements
@@ -74,7 +74,7 @@ class SqlConflictWrites:
         return [
             Stated(row[0], Statement(Rule(row[1]), topic, _parts(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
-            for row in self._connection.execute(_select_statements(), {**place, "topic": topic})
+            for row in run_kept(self._connection, _select_statements(), {**place, "topic": topic})
         ]
 
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
@@ -106,7 +106,7 @@ class SqlConflictWrites:
         if not memory_ids:
             return []
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
-        return [_conflict(row) for row in self._connection.execute(_select_open(), parameters)]
+        return [_conflict(row) for row in run_kept(self._connection, _select_open(), parameters)]
 
 
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
@@ -131,7 +131,7 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
 
 def delete_statements(connection: sa.Connection, row: int) -> None:
     """Remove what a memory states."""
-    connection.execute(_delete_statements(), {"at_row": row})
+    run_kept(connection, _delete_statements(), {"at_row": row})
 
 
 def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
 from backends.sql.codec import Values, memory_values, record_row, record_values, stored_terms
-from backends.sql.dialect import BLOCK_PARAMETERS, element, exploded, insert_new, run_kept, run_text
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
+from backends.sql.dialect import BLOCK_PARAMETERS, element, exploded, insert_new, run_kept, run_text
 from backends.sql.tables import (
     IS_LIVE,
     memories,

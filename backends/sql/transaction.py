@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
-from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
-from backends.sql.dialect import list_parameter, listed, run_kept, run_text
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from backends.sql.conflicts import SqlConflictWrites
+from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
 from backends.sql.journal import note_changes, note_revisions
 from backends.sql.numbering import numbered, with_memory
@@ -107,8 +107,8 @@ class SqlTransaction(SqlConflictWrites):
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
         place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
-        row = self._connection.execute(_select_one(), place).one_or_none()
-        return None if row is None else memory_from_row(row)
+        rows = run_kept(self._connection, _select_one(), place)
+        return memory_from_row(rows[0]) if rows else None
 
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
         """Return the newest row of a session."""
@@ -145,10 +145,10 @@ class SqlTransaction(SqlConflictWrites):
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
-        found = self._connection.execute(_select_row(), {"row": memory.row}).one_or_none()
-        if found is None:
+        rows = run_kept(self._connection, _select_row(), {"row": memory.row})
+        if not rows:
             return
-        stored = memory_from_row(found)
+        stored = memory_from_row(rows[0])
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
