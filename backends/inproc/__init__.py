@@ -3,6 +3,7 @@
 from backends.inproc.embedder import EMBEDDER
 from backends.inproc.lexical import LEXICAL
 from backends.inproc.metadata import METADATA
+from backends.inproc.tokenizer import ESTIMATE
 from backends.inproc.vectors import VECTORS
 
-__all__ = ["EMBEDDER", "LEXICAL", "METADATA", "VECTORS"]
+__all__ = ["EMBEDDER", "ESTIMATE", "LEXICAL", "METADATA", "VECTORS"]

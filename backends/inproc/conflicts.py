@@ -79,6 +79,11 @@ class InprocConflictWrites:
         found = self.state.conflicts.get(conflict_id)
         return found if found is not None and _is_within(reach, found) else None
 
+    def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
+        """Return those in which a memory is the older side."""
+        found = [one for one in self.state.conflicts.values() if one.owner == owner and one.older_id == older_id]
+        return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
+
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the open ones of some memories."""
         wanted = set(memory_ids)

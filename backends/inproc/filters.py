@@ -1,51 +1,14 @@
-"""The meaning of the filter tree, written out plainly."""
+"""The reach as Python: is it met?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from memsvc.domain.entries import Attributes
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.matching import matches
 from memsvc.domain.scope import Reach
 
-Values = tuple[str | float, ...]
+__all__ = ["matches", "within"]
 
 
 def within(reach: Reach, attributes: Attributes) -> bool:
     """Return whether *attributes* lie in *reach*."""
     return attributes.owner == reach.owner and attributes.project_id in reach.project_ids
-
-
-def matches(where: Filter | None, attributes: Attributes, beyond: Mapping[Field, Values] | None = None) -> bool:
-    """Return whether the filter matches; *beyond* holds the values of the fields that only a store knows."""
-
-    def values(field: Field) -> Values:
-        if beyond is not None and field in beyond:
-            return beyond[field]
-        value = getattr(attributes, field.value)
-        if value is None:
-            return ()
-        return value if isinstance(value, tuple) else (value,)
-
-    return where is None or _matches(where, values)
-
-
-def _matches(where: Filter, values: Callable[[Field], Values]) -> bool:
-    if isinstance(where, And):
-        return all(_matches(child, values) for child in where.children)
-    if isinstance(where, Or):
-        return any(_matches(child, values) for child in where.children)
-    if isinstance(where, Not):
-        return not _matches(where.child, values)
-    if isinstance(where, AnyOf):
-        return any(value in where.values for value in values(where.field))
-    return any(_inside(where, float(value)) for value in values(where.field))
-
-
-def _inside(bounds: Range, value: float) -> bool:
-    return (
-        (bounds.above is None or value > bounds.above)
-        and (bounds.at_least is None or value >= bounds.at_least)
-        and (bounds.below is None or value < bounds.below)
-        and (bounds.at_most is None or value <= bounds.at_most)
-    )

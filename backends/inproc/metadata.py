@@ -8,13 +8,19 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
+from backends.inproc.metadata_changes import InprocChangeFeed
+from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
+from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+from memsvc.ports.sessions import SessionReads
 
 NAME = "inproc metadata"
 
@@ -28,7 +34,10 @@ class InprocMetadataStore:
         self._lock = threading.Lock()
         self._state: State | None = State()
         self._memories = InprocMemoryReads(self._current)
+        self._sessions = InprocSessionReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
+        self._changes = InprocChangeFeed(self._current)
+        self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
 
@@ -38,9 +47,19 @@ class InprocMetadataStore:
         return self._memories
 
     @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        return self._sessions
+
+    @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
         return self._feed
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        return self._changes
 
     @property
     def embeddings(self) -> EmbeddingCache:
@@ -51,6 +70,11 @@ class InprocMetadataStore:
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
         return self._conflicts
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

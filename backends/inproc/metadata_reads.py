@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from backends.inproc.metadata_state import State, is_live, is_match, is_within
+from backends.inproc.metadata_history import InprocHistoryReads
+from backends.inproc.metadata_state import State, is_live, is_named, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, Chunk, Document, Expected
+from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Layer, Memory, fingerprint
-from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.query import Candidate, Order, PageCursor, candidate_of
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 
@@ -20,7 +22,7 @@ _DIGITS = 9
 """Scores are compared to this many digits: sums of fractions differ in the last bits with the order of adding."""
 
 
-class InprocMemoryReads:
+class InprocMemoryReads(InprocHistoryReads):
     """`memsvc.ports.metadata.MemoryReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
@@ -33,7 +35,7 @@ class InprocMemoryReads:
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
         """Return the bearer of the key, in the first project of the reach that has one."""
-        bearers = [memory for memory in self._state().memories(reach) if key and memory.key == key and is_live(memory)]
+        bearers = [memory for memory in self._state().memories(reach) if key and memory.key == key and is_named(memory)]
         return min(bearers, key=lambda memory: reach.project_ids.index(memory.scope.project_id), default=None)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -54,14 +56,14 @@ class InprocMemoryReads:
         places = {
             place(_order_value(memory, order), memory.row): memory
             for memory in self._state().memories(reach)
-            if is_match(where, memory)
+            if memory_matches(where, memory)
         }
         following = sorted(p for p in places if after is None or p > place(after.value, after.row))
         return [places[p] for p in following[: max(0, limit)]]
 
     def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
         """Return what ranking needs."""
-        return [_candidate(memory) for memory in self.by_rows(rows, reach=reach).values()]
+        return [candidate_of(memory) for memory in self.by_rows(rows, reach=reach).values()]
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""
@@ -69,14 +71,14 @@ class InprocMemoryReads:
         for memory in self._state().memories(reach):
             weights = {keyword.term: keyword.weight for keyword in memory.keywords}
             matched = [weight for term, weight in weights.items() if term in terms]
-            if matched and is_live(memory) and is_match(where, memory):
+            if matched and is_live(memory) and memory_matches(where, memory):
                 score = min(0.3 * sum(matched) + 0.2 * len(matched), 1.0)
                 hits.append(Hit(entry_id(memory.row, View.CHUNK, 0), round(score, _DIGITS)))
         return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[: max(0, limit)]
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
-        return [memory.row for memory in self._state().memories(reach) if is_match(where, memory)]
+        return [memory.row for memory in self._state().memories(reach) if memory_matches(where, memory)]
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
         """Return stored chunks."""
@@ -178,13 +180,15 @@ class InprocIndexFeed:
         return len(self._state().pending)
 
     def trim(self, *, before: datetime) -> int:
-        """Remove old changes that are applied."""
+        """Remove the oldest changes."""
         bound = to_micros(before)
 
         def remove(state: State) -> int:
-            old = [p for p, change in state.outbox.items() if p not in state.pending and change.time < bound]
+            held = [p for p, change in state.outbox.items() if p in state.pending or change.time >= bound]
+            first = min(held, default=state.last_position + 1)
+            old = [p for p in state.outbox if p < first]
             for position in old:
-                del state.outbox[position]
+                del state.outbox[position], state.places[position]
             return len(old)
 
         return self._change(remove)
@@ -201,19 +205,3 @@ def _chunk_count(state: State, row: int) -> int:
 
 def _tokens(memory: Memory) -> int:
     return -(-len(memory.content.encode()) // 4)
-
-
-def _candidate(memory: Memory) -> Candidate:
-    return Candidate(
-        row=memory.row,
-        memory_id=memory.id,
-        previous_row=memory.previous_row,
-        session_id=memory.scope.session_id,
-        speaker=memory.speaker,
-        layer=memory.layer.value,
-        status=memory.status.value,
-        importance=memory.importance,
-        access_count=memory.access_count,
-        create_time=to_micros(memory.create_time),
-        event_time=None if memory.event_time is None else to_micros(memory.event_time),
-    )

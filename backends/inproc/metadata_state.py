@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from backends.inproc.filters import matches
-from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.entries import attributes_of
-from memsvc.domain.filters import Field, Filter
-from memsvc.domain.indexing import Change, Chunk, Document
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.filters import Filter
+from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
+from memsvc.domain.matching import memory_matches
+from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach
+from memsvc.domain.session import MessageRecord, Session
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 
 Name = tuple[str, str, str] | tuple[str, ContentName]
 """What only one memory may have: owner, project and key, or owner and content."""
+
+Place = tuple[str, str, str]
+"""Owner, project and private session of a change."""
 
 
 @dataclass(slots=True)
@@ -28,10 +31,17 @@ class State:
     names: dict[Name, int] = field(default_factory=dict)
     revisions: dict[tuple[int, int], Memory] = field(default_factory=dict)
     outbox: dict[int, Change] = field(default_factory=dict)
+    places: dict[int, Place] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
     conflicts: dict[str, Conflict] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    messages: dict[int, tuple[int, MessageRecord]] = field(default_factory=dict)
+    """Messages by the row of their memory, with the row of their session."""
+    checkpoints: dict[tuple[str, str, str], Checkpoint] = field(default_factory=dict)
+    tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
+    actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -44,10 +54,16 @@ class State:
             names=dict(self.names),
             revisions=dict(self.revisions),
             outbox=dict(self.outbox),
+            places=dict(self.places),
             pending=set(self.pending),
             requests=dict(self.requests),
             conflicts=dict(self.conflicts),
             embeddings=dict(self.embeddings),
+            sessions=dict(self.sessions),
+            messages=dict(self.messages),
+            checkpoints=dict(self.checkpoints),
+            tombstones=list(self.tombstones),
+            actions=dict(self.actions),
         )
 
     def memory(self, row: int) -> Memory | None:
@@ -84,6 +100,11 @@ def is_live(memory: Memory) -> bool:
     return memory.status is not Status.DELETED
 
 
+def is_named(memory: Memory) -> bool:
+    """Return whether a memory may hold its key and content."""
+    return memory.status not in UNNAMED
+
+
 def is_within(reach: Reach, memory: Memory) -> bool:
     """Return whether a memory lies in *reach*."""
     return memory.scope.owner == reach.owner and memory.scope.project_id in reach.project_ids
@@ -91,9 +112,7 @@ def is_within(reach: Reach, memory: Memory) -> bool:
 
 def is_match(where: Filter | None, memory: Memory) -> bool:
     """Return whether a memory matches, in the fields too that only a store knows."""
-    accessed = () if memory.access_time is None else (to_micros(memory.access_time),)
-    beyond = {Field.ID: (memory.id,), Field.KEY: (memory.key,), Field.ACCESS_TIME: accessed}
-    return matches(where, attributes_of(memory), beyond)
+    return memory_matches(where, memory)
 
 
 def _sole_chunk(memory: Memory) -> Chunk:

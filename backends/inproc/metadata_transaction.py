@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import NoReturn
 
 from backends.inproc.conflicts import InprocConflictWrites
-from backends.inproc.metadata_state import Name, State, is_live, is_within
-from memsvc.domain.clock import to_micros
+from backends.inproc.metadata_sessions import InprocSessionWrites
+from backends.inproc.metadata_state import Name, State, is_named, is_within
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
+from memsvc.domain.session import message_state
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+from memsvc.ports.sessions import SessionWrites
 
 
 class InprocTransaction(InprocConflictWrites):
@@ -22,9 +28,21 @@ class InprocTransaction(InprocConflictWrites):
     def __init__(self, state: State, now: datetime) -> None:
         """Work on *state*, a copy."""
         self.state = state
+        self._now = now
         self._time = to_micros(now)
         self._position = self._changes = 0
         self._is_void = False
+        self._owners: set[str] = set()
+
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return whose memories were changed here."""
+        return self._owners
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions here."""
+        return InprocSessionWrites(self.state, self._race)
 
     @property
     def position(self) -> int:
@@ -92,6 +110,17 @@ class InprocTransaction(InprocConflictWrites):
         else:
             self.state.revisions[before.row, before.revision] = before
             self._put(_next_record(stored, before, after), action)
+            if before.row in self.state.messages:
+                session, record = self.state.messages[before.row]
+                state = message_state(after.memory.status)
+                self.state.messages[before.row] = (session, replace(record, state=state))
+
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Write the next revision of each memory."""
+        after = [put_away(memory, status, self._now) for memory in memories]
+        for old, new in zip(memories, after, strict=True):
+            self.update(old, Record(new, is_unique=False), ChangeAction.UPDATED)
+        return [self.state.records[one.row].memory for one in memories]
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
@@ -101,9 +130,12 @@ class InprocTransaction(InprocConflictWrites):
         for name in _names(stored):
             del self.state.names[name]
         del self.state.rows[stored.memory.id]
+        self.state.messages.pop(memory.row, None)
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
         self.forget_conflicts(stored.memory.id)
-        self._log(stored.memory, ChangeAction.PURGED)
+        self.state.actions = {key: value for key, value in self.state.actions.items() if key[0] != memory.row}
+        self.state.tombstones.append((stored.memory.scope.owner, tombstone_of(stored.memory, from_micros(self._time))))
+        self._log(stored.memory, stored.memory, ChangeAction.PURGED)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -132,6 +164,17 @@ class InprocTransaction(InprocConflictWrites):
         self.state.requests = kept
         return forgotten
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return self.state.checkpoints.get((owner, project_id, name))
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        name = (checkpoint.owner, checkpoint.project_id, checkpoint.name)
+        if name in self.state.checkpoints:
+            self._race()
+        self.state.checkpoints[name] = checkpoint
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -156,19 +199,24 @@ class InprocTransaction(InprocConflictWrites):
             self._race()
         self.state.names.update(dict.fromkeys(names, row))
         self.state.records[row] = record
-        self._log(record.memory, action)
+        self.state.actions[row, record.memory.revision] = action
+        self._log(record.memory if stored is None else stored.memory, record.memory, action)
 
-    def _race(self) -> None:
+    def _race(self) -> NoReturn:
         self._is_void = True
         message = "A key or content was taken by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
 
-    def _log(self, memory: Memory, action: ChangeAction) -> None:
+    def _log(self, before: Memory, memory: Memory, action: ChangeAction) -> None:
         self.state.last_position += 1
         self._changes += 1
         position = self._position = self.state.last_position
         change = Change(position, memory.row, memory.id, action, memory.revision, self._time)
         self.state.outbox[position] = change
+        scope = memory.scope
+        is_private = before.layer is Layer.SESSION and memory.layer is Layer.SESSION
+        self.state.places[position] = (scope.owner, scope.project_id, scope.session_id if is_private else "")
+        self._owners.add(scope.owner)
         self.state.pending.add(position)
 
 
@@ -190,8 +238,8 @@ def _next_record(stored: Record, before: Memory, after: Record) -> Record:
 def _names(record: Record) -> list[Name]:
     memory, scope = record.memory, record.memory.scope
     names: list[Name] = []
-    if is_live(memory) and memory.key:
+    if is_named(memory) and memory.key:
         names.append((scope.owner, scope.project_id, memory.key))
-    if is_live(memory) and record.is_unique:
+    if is_named(memory) and record.is_unique:
         names.append((scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash)))
     return names

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from memsvc.domain.entries import View
-from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.scope import Reach
 
 Condition: TypeAlias = dict[str, object]
@@ -42,6 +42,11 @@ def term(field: str, value: str) -> str:
     if _SPLITTING.search(value):
         value = _SPLITTING.sub(_escape, value)
     return f"{field}={value}"
+
+
+def bounded_term(field: Field) -> str:
+    """Return the token that a point has whose memory has a number in this field."""
+    return f"{field.value}=set"
 
 
 def filter_of(reach: Reach, view: View | None = None, where: Filter | None = None) -> Condition:
@@ -102,7 +107,9 @@ def _range(where: Range) -> Condition:
         return NOTHING
     if where.field is not Field.CONFIDENCE:
         given = {name: _whole(name, bound) for name, bound in given.items()}
-    return {"key": where.field.value, "range": {name: float(bound) for name, bound in given.items()}}
+    test: Condition = {"key": where.field.value, "range": {name: float(bound) for name, bound in given.items()}}
+    # Few memories have such a number, and it has no index of its own: their term keeps the others from being read.
+    return {"must": [_terms([bounded_term(where.field)]), test]} if where.field in VALIDITY else test
 
 
 def _whole(name: str, bound: float) -> float:

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, term
+from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, term
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
+from memsvc.domain.filters import Field
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import VectorEntry
 
@@ -51,6 +52,8 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
     ]
     terms += [term("tags", tag) for tag in attributes.tags]
     terms += [term("metadata", value) for value in attributes.metadata]
+    bounds = {Field.VALID_FROM: attributes.valid_from, Field.VALID_TO: attributes.valid_to}
+    terms += [bounded_term(field) for field, bound in bounds.items() if bound is not None]
     payload: Payload = {
         OWNER: str(attributes.owner),
         PROJECT: attributes.project_id,
@@ -68,6 +71,7 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
         payload["event_time"] = attributes.event_time
     if attributes.expire_time is not None:
         payload["expire_time"] = attributes.expire_time
+    payload.update({field.value: bound for field, bound in bounds.items() if bound is not None})
     return payload
 
 

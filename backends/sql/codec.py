@@ -13,7 +13,19 @@ from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import memories
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.filters import metadata_terms
-from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Status, Tier, fingerprint, keywords_of
+from memsvc.domain.memory import (
+    UNNAMED,
+    FileRef,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Review,
+    Status,
+    Tier,
+    fingerprint,
+    keywords_of,
+)
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
 
@@ -25,8 +37,10 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id",
+    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to",
 )  # fmt: skip
+_LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": ""}
+"""What snapshots lack that were written before these columns were there."""
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
 
@@ -38,22 +52,26 @@ _LAYERS = {layer.value: layer for layer in Layer}
 _KINDS = {kind.value: kind for kind in Kind}
 _TIERS = {tier.value: tier for tier in Tier}
 _STATUSES = {status.value: status for status in Status}
+_ORIGINS = {origin.value: origin for origin in Origin}
+_REVIEWS = {review.value: review for review in Review}
 _EMPTY_LIST = "[]"
 _EMPTY_OBJECT = "{}"
 _MAX_TERM = 200
 
 
 def memory_from_row(row: Row) -> Memory:
-    """Return the memory in a row of `MEMORY_COLUMNS`."""
+    """Return the memory in a row of `MEMORY_COLUMNS`.
+
+    It is made by arguments in the order of the fields: those by name take twice the time.
+    """
     (
         memory_id, number, previous_row, revision, owner, project_id, agent_id, session_id, key, layer, kind,
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id,
+        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
-    # In the order of the fields: arguments by position take half the time of arguments by name.
     return Memory(
         memory_id,
         Scope(user_id, project_id, agent_id, session_id, tenant_id),
@@ -79,15 +97,21 @@ def memory_from_row(row: Row) -> Memory:
         confidence,
         _STATUSES[status],
         access_count,
-        _moment(access_time),
-        _moment(event_time),
-        _moment(expire_time),
+        moment_or_none(access_time),
+        moment_or_none(event_time),
+        moment_or_none(expire_time),
+        moment_or_none(valid_from),
+        moment_or_none(valid_to),
         bool(work_in_progress),
         source,
         {} if metadata == _EMPTY_OBJECT else json_value(metadata),
         supersedes_id,
         superseded_by_id,
         revision,
+        _ORIGINS[origin],
+        trust,
+        () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
+        _REVIEWS[review],
     )
 
 
@@ -107,12 +131,12 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.access_count,
         create_time,
         create_time if is_unchanged else to_micros(memory.update_time),
-        _micros(memory.access_time),
-        _micros(memory.event_time),
-        _micros(memory.expire_time),
+        micros_or_none(memory.access_time),
+        micros_or_none(memory.event_time),
+        micros_or_none(memory.expire_time),
         memory.confidence,
         int(memory.work_in_progress),
-        int(record.is_unique and memory.status is not Status.DELETED),
+        int(record.is_unique and memory.status not in UNNAMED),
         # str() of these enums is their value, and takes a quarter of the time of asking for it.
         str(memory.status),
         str(memory.layer),
@@ -138,7 +162,14 @@ def record_row(record: Record) -> tuple[Any, ...]:
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
+        *_provenance(memory),
+        micros_or_none(memory.valid_from),
+        micros_or_none(memory.valid_to),
     )
+
+
+def _provenance(memory: Memory) -> tuple[str, float, str, str]:
+    return str(memory.origin), memory.trust, _list_text(memory.derived_from), str(memory.review)
 
 
 def record_values(record: Record) -> Values:
@@ -166,8 +197,9 @@ def snapshot_text(memory: Memory) -> str:
 
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
-    values: Mapping[str, Any] = json_value(text)
-    return memory_from_row([values[name] for name in _NAMES])
+    # Snapshots from before a column was there have no value for it.
+    values: Mapping[str, Any] = {**_LATER, **json_value(text)}
+    return memory_from_row([values.get(name) for name in _NAMES])
 
 
 def stored_terms(memory: Memory) -> list[str]:
@@ -184,9 +216,11 @@ def _list_text(values: Sequence[object]) -> str:
     return json_text(values) if values else _EMPTY_LIST
 
 
-def _micros(moment: datetime | None) -> int | None:
+def micros_or_none(moment: datetime | None) -> int | None:
+    """Return the microseconds of a moment that may be absent."""
     return None if moment is None else to_micros(moment)
 
 
-def _moment(micros: int | None) -> datetime | None:
+def moment_or_none(micros: int | None) -> datetime | None:
+    """Return the moment of microseconds that may be absent."""
     return None if micros is None else EPOCH + timedelta(microseconds=micros)

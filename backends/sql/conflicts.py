@@ -101,6 +101,11 @@ class SqlConflictWrites:
                 return _conflict(row)
         return None
 
+    def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
+        """Return those in which a memory is the older side."""
+        place = {"owner": owner, "older_id": older_id, "at_most": max(0, limit)}
+        return [_conflict(row) for row in run_kept(self._connection, _select_over(), place)]
+
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the open ones of some memories."""
         if not memory_ids:
@@ -172,6 +177,12 @@ def _select_open() -> sa.CompoundSelect[Any]:
         for side in (conflicts.c.older_id, conflicts.c.newer_id)
     ]
     return sa.union(*sides).order_by("id")
+
+
+@cache
+def _select_over() -> sa.Select[Any]:
+    place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "older_id")]
+    return sa.select(*_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))
 
 
 def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_id: str, before: str) -> sa.Select[Any]:

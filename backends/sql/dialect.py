@@ -44,6 +44,21 @@ def list_parameter(values: Iterable[float | str]) -> str:
     return json_text(list(values))
 
 
+def pairs(name: str) -> sa.TableValuedAlias:
+    """Return a table of the pairs in the parameter *name*; `pair_of` takes them apart."""
+    return sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"pairs_{name}")
+
+
+def pair_of(table: sa.TableValuedAlias, size: int = 2) -> list[sa.ColumnElement[Any]]:
+    """Return the members of the tuples in a table of `pairs`."""
+    return [sa.func.json_extract(table.c.value, f"$[{place}]") for place in range(size)]
+
+
+def pairs_parameter(values: Iterable[Sequence[float | str]]) -> str:
+    """Return the parameter that `pairs` reads."""
+    return json_text(list(values))
+
+
 def gathered_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return one text that holds all rows of *columns*, for `rows_of_text`. Not for fractions: they lose digits.
 

@@ -16,7 +16,7 @@ from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
-from backends.sql.tables import IS_LIVE, IS_PENDING, ONE, counters, memories, memory_chunks, memory_vectors, outbox
+from backends.sql.tables import IS_LIVE, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
@@ -95,10 +95,11 @@ class SqlIndexFeed:
         return self._number(sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING))
 
     def trim(self, *, before: datetime) -> int:
-        """Remove old changes that are applied."""
-        statement = sa.delete(outbox).where(outbox.c.applied == ONE, outbox.c.time < to_micros(before))
+        """Remove the oldest changes."""
         with self._database.writing() as connection:
-            return connection.execute(statement).rowcount
+            kept = connection.execute(_select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
+            old = sa.true() if kept is None else outbox.c.position < kept
+            return connection.execute(sa.delete(outbox).where(old)).rowcount
 
     def _number(self, statement: sa.Select[Any]) -> int:
         with self._database.reading() as connection:
@@ -146,6 +147,13 @@ def _select_head() -> sa.Select[Any]:
 def _select_applied() -> sa.Select[Any]:
     oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
+
+
+@cache
+def _select_first_kept() -> sa.Select[Any]:
+    # In the order of positions, so that no more is read than will be removed.
+    is_kept = sa.or_(outbox.c.applied == ZERO, outbox.c.time >= sa.bindparam("before"))
+    return sa.select(outbox.c.position).where(is_kept).order_by(outbox.c.position).limit(1)
 
 
 def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:

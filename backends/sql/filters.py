@@ -12,12 +12,14 @@ import sqlalchemy as sa
 
 from backends.sql.codec import stored_term
 from backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, list_parameter
-from backends.sql.tables import memories, memory_metadata, memory_tags
+from backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
 
 Condition = sa.ColumnElement[bool]
 
+_QUARANTINED = AnyOf(Field.STATUS, (Status.QUARANTINED.value,))
 _SEVERAL = {Field.TAGS: memory_tags, Field.METADATA: memory_metadata}
 
 
@@ -48,6 +50,9 @@ def any_value(column: sa.ColumnElement[object], values: Sequence[int | str | flo
 
 
 def _any_of(test: AnyOf) -> Condition:
+    if test == _QUARANTINED:
+        # As a literal: they are few, and have an index to themselves.
+        return IS_QUARANTINED
     kinds = (int, float) if test.field in NUMBERS else (str,)
     values = [value for value in test.values if isinstance(value, kinds) and _fits(value)]
     if not values:

@@ -5,30 +5,82 @@ Both are made by the database out of the rows that were written, and so cost an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from backends.sql.dialect import run_kept
-from backends.sql.tables import memories, outbox, revisions
+from backends.sql.rows import insert_many
+from backends.sql.tables import EMPTY, memories, outbox, revisions
+from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Layer, Memory
 
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
-def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction, time: int) -> None:
-    """Note the present revisions of the memories with these rows."""
-    noted = {"first": first, "last": last, "action": action.value, "time": time}
+def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
+    """Note the present revisions of the memories with these rows, each from its update_time on."""
+    noted = {"first": first, "last": last, "action": action.value}
     run_kept(connection, _note_revisions(), noted)
 
 
-def note_changes(
-    connection: sa.Connection, first: int, last: int, action: ChangeAction, time: int, last_position: int
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What happened to the memories with rows *first* to *last*, all of which are there.
+
+    Attributes:
+        last_position: The position of the last one's change; those before it have the positions before.
+        was_public: Whether the memories could be known of beyond their sessions before.
+    """
+
+    first: int
+    last: int
+    action: ChangeAction
+    time: int
+    last_position: int
+    was_public: bool = False
+
+
+def note_changes(connection: sa.Connection, noted: Noted) -> None:
+    """Put a change of each memory into the outbox, by ascending row."""
+    values = {
+        "first": noted.first,
+        "last": noted.last,
+        "action": noted.action.value,
+        "time": noted.time,
+        "offset": noted.last_position - noted.last,
+        "private": "" if noted.was_public else Layer.SESSION.value,
+    }
+    run_kept(connection, _note_changes(), values)
+
+
+def note_scattered(
+    connection: sa.Connection, written: Sequence[Memory], action: ChangeAction, time: int, last_position: int
 ) -> None:
-    """Put a change of each memory with these rows, all of which are there, into the outbox, by ascending row."""
-    noted = {"first": first, "last": last, "action": action.value, "time": time, "offset": last_position - last}
-    run_kept(connection, _note_changes(), noted)
+    """Note the revisions and changes of memories whose rows do not lie together, in the order given.
+
+    Their layers are those they had before.
+    """
+    noted = [{"row": memory.row, "revision": memory.revision, "action": action.value} for memory in written]
+    times = [to_micros(memory.update_time) for memory in written]
+    states = [{**one, "time": moment, "snapshot": None} for one, moment in zip(noted, times, strict=True)]
+    insert_many(connection, revisions, states)
+    first = last_position - len(written) + 1
+    changes = [
+        {**one, **_of_memory(memory), "position": position, "time": time, "applied": 0}
+        for position, (one, memory) in enumerate(zip(noted, written, strict=True), start=first)
+    ]
+    insert_many(connection, outbox, changes)
+
+
+def _of_memory(memory: Memory) -> dict[str, str]:
+    scope = memory.scope
+    private = scope.session_id if memory.layer is Layer.SESSION else ""
+    return {"memory_id": memory.id, "owner": scope.owner, "project_id": scope.project_id, "private_session": private}
 
 
 @cache
@@ -37,7 +89,7 @@ def _note_revisions() -> sa.Insert:
         "row": memories.c.row,
         "revision": memories.c.revision,
         "action": sa.bindparam("action", type_=sa.Text),
-        "time": sa.bindparam("time", type_=sa.BigInteger),
+        "time": memories.c.update_time,
     }
     return sa.insert(revisions).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
 
@@ -52,5 +104,10 @@ def _note_changes() -> sa.Insert:
         "revision": memories.c.revision,
         "time": sa.bindparam("time", type_=sa.BigInteger),
         "applied": sa.literal_column("0"),
+        "owner": memories.c.owner,
+        "project_id": memories.c.project_id,
+        "private_session": sa.case(
+            (memories.c.layer == sa.bindparam("private", type_=sa.Text), memories.c.session_id), else_=EMPTY
+        ),
     }
     return sa.insert(outbox).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))

@@ -17,6 +17,7 @@ from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
+from backends.sql.history import SqlHistoryReads
 from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
 from backends.sql.recent import Recent
@@ -50,12 +51,12 @@ KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 
 
-class SqlMemoryReads:
+class SqlMemoryReads(SqlHistoryReads):
     """`memsvc.ports.metadata.MemoryReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
-        self._database = database
+        super().__init__(database)
         self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES)
         self._shown: Recent[Memory] = Recent(KEPT_MEMORIES)
 

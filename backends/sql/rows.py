@@ -12,9 +12,21 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
-from backends.sql.codec import Values, memory_values, record_row, record_values, stored_terms
+from backends.sql.codec import Values, memory_values, record_row, record_values, snapshot_text, stored_terms
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
-from backends.sql.dialect import BLOCK_PARAMETERS, element, exploded, insert_new, run_kept, run_text
+from backends.sql.dialect import (
+    BLOCK_PARAMETERS,
+    element,
+    exploded,
+    insert_new,
+    list_parameter,
+    listed,
+    pair_of,
+    pairs,
+    pairs_parameter,
+    run_kept,
+    run_text,
+)
 from backends.sql.tables import (
     IS_LIVE,
     memories,
@@ -23,11 +35,14 @@ from backends.sql.tables import (
     memory_metadata,
     memory_tags,
     memory_vectors,
+    messages,
     revisions,
     statements,
 )
+from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import Kind, Memory, Status, fingerprint
+from memsvc.domain.session import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
 
 _TERM_TABLES = (memory_tags, memory_metadata, memory_keywords)
@@ -65,6 +80,9 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
         message = "The memory was changed by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
     _replace_terms(connection, before, after.memory)
+    if before.kind is Kind.MESSAGE and before.status is not after.memory.status:
+        state = message_state(after.memory.status).value
+        connection.execute(_update_message_state(), {"at_row": before.row, "new_state": state})
     if not keeps_content or after.chunks:
         _delete_chunks(connection, before.row)
         insert_many(connection, memory_chunks, chunk_values(before.row, after.chunks))
@@ -77,13 +95,31 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
         _insert(connection, statements, statement_rows([after]))
 
 
+def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
+    """Write the next revision of memories that differ in status and time alone.
+
+    Raises:
+        UniquenessRaceError: One of *before* is no longer the stored revision.
+    """
+    status, moment = after[0].status, to_micros(after[0].update_time)
+    stamped = [(old.row, old.revision, fingerprint(new)) for old, new in zip(before, after, strict=True)]
+    fixed = {"new_status": status.value, "new_time": moment}
+    if connection.execute(_put_away(), {"wanted": pairs_parameter(stamped), **fixed}).rowcount != len(before):
+        message = "A memory was changed by somebody else; repeat the transaction."
+        raise UniquenessRaceError(message)
+    kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
+    connection.execute(_keep_snapshots(), {"wanted": kept})
+    rows = list_parameter(old.row for old in before if old.kind is Kind.MESSAGE)
+    connection.execute(_update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
+
+
 def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     """Remove a memory and all that is stored of it. *memory* must be as it is stored."""
     _delete_terms(connection, memory)
     _delete_chunks(connection, memory.row)
     delete_statements(connection, memory.row)
     delete_conflicts(connection, memory)
-    for table in (memory_vectors, revisions, memories):
+    for table in (memory_vectors, revisions, messages, memories):
         connection.execute(_delete_by_row(table), {"at_row": memory.row})
 
 
@@ -182,6 +218,41 @@ def _insert_keywords() -> sa.Insert:
 @cache
 def _delete_by_row(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
+
+
+@cache
+def _update_message_state() -> sa.Update:
+    return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(state=sa.bindparam("new_state"))
+
+
+@cache
+def _update_message_states() -> sa.Update:
+    wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+    return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
+
+
+@cache
+def _put_away() -> sa.Update:
+    wanted = pairs("wanted")
+    row, revision, stamp = pair_of(wanted, 3)
+    return (
+        sa.update(memories)
+        .where(memories.c.row == row, memories.c.revision == revision)
+        .values(
+            status=sa.bindparam("new_status"),
+            update_time=sa.bindparam("new_time"),
+            revision=memories.c.revision + 1,
+            fingerprint=stamp,
+            is_unique=0,
+        )
+    )
+
+
+@cache
+def _keep_snapshots() -> sa.Update:
+    wanted = pairs("wanted")
+    row, revision, text = pair_of(wanted, 3)
+    return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
 
 
 @cache

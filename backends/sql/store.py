@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.sql.changes import SqlChangeFeed
+from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.conflicts import SqlConflictReads
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
@@ -15,12 +17,16 @@ from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.schema import bring_up_to_date
+from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.sessions import SessionReads
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -33,8 +39,11 @@ class SqlMetadataStore:
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
+        self._sessions = SqlSessionReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
+        self._changes = SqlChangeFeed(database)
+        self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
         self._conflicts = SqlConflictReads(database)
 
@@ -44,9 +53,19 @@ class SqlMetadataStore:
         return self._memories
 
     @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        return self._sessions
+
+    @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
         return self._feed
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        return self._changes
 
     @property
     def embeddings(self) -> EmbeddingCache:
@@ -57,6 +76,11 @@ class SqlMetadataStore:
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
         return self._conflicts
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -15,6 +15,7 @@ Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 EMPTY: sa.ColumnElement[str] = sa.literal_column("''")
 DELETED: sa.ColumnElement[str] = sa.literal_column("'DELETED'")
+QUARANTINED: sa.ColumnElement[str] = sa.literal_column("'QUARANTINED'")
 ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 ONE: sa.ColumnElement[int] = sa.literal_column("1")
 # Literals, not parameters: an index with a condition is used only when the query is seen to imply the condition.
@@ -62,10 +63,18 @@ memories = sa.Table(
     sa.Column("metadata", sa.Text, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
+    # Columns of later versions stand at the end, in the order in which migrations added them.
+    sa.Column("origin", sa.Text, nullable=False, server_default="AGENT"),
+    sa.Column("trust", sa.Double, nullable=False, server_default=sa.text("0.8")),
+    sa.Column("derived_from", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("review", sa.Text, nullable=False, server_default=""),
+    sa.Column("valid_from", Number),
+    sa.Column("valid_to", Number),
 )
 
 IS_LIVE = memories.c.status != DELETED
-IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED)
+IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
+IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
 
 
@@ -84,6 +93,7 @@ sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
 _conditional("memories_live", IS_LIVE, _c.row, _c.fingerprint, _c.chunk_count)
+_conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
 _memory_index("memories_create_time", _c.create_time.desc())
@@ -150,9 +160,14 @@ outbox = sa.Table(
     sa.Column("applied", sa.SmallInteger, nullable=False),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("memory_id", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False, server_default=""),
+    sa.Column("project_id", sa.Text, nullable=False, server_default=""),
+    # The session that alone may know of the change, when the memory was private to it before and after.
+    sa.Column("private_session", sa.Text, nullable=False, server_default=""),
 )
 IS_PENDING = outbox.c.applied == ZERO
 _conditional("outbox_pending", IS_PENDING, outbox.c.position)
+sa.Index("outbox_reach", outbox.c.owner, outbox.c.project_id, outbox.c.position)
 
 counters = sa.Table(
     "counters",
@@ -162,6 +177,8 @@ counters = sa.Table(
     sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("last_row", Number, nullable=False),
     sa.Column("last_position", Number, nullable=False),
+    # A name that no other store has, so that a place in its changes is not taken for one of another's.
+    sa.Column("store_id", sa.Text, nullable=False, server_default=""),
 )
 
 embeddings = sa.Table(
@@ -219,3 +236,78 @@ IS_OPEN = conflicts.c.state == sa.literal_column("'OPEN'")
 _conditional("conflicts_open", IS_OPEN, conflicts.c.owner, conflicts.c.project_id, conflicts.c.id)
 sa.Index("conflicts_older", conflicts.c.older_id)
 sa.Index("conflicts_newer", conflicts.c.newer_id)
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    # From the same counter as the rows of memories.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("token_limit", Number, nullable=False),
+    sa.Column("last_ordinal", Number, nullable=False),
+    sa.Column("trim_count", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("update_time", Number, nullable=False),
+    sa.Column("last_message_time", Number),
+    sa.Column("end_time", Number),
+    sa.Column("trim_time", Number),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("auto_trim", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+)
+_s = sessions.c
+sa.Index("unique_session_id", _s.owner, _s.project_id, _s.id, unique=True)
+sa.Index("sessions_row", _s.owner, _s.project_id, _s.row)
+sa.Index("sessions_state", _s.owner, _s.project_id, _s.state, _s.row)
+
+messages = sa.Table(
+    "messages",
+    metadata,
+    # The row of the memory that holds the content.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("session_row", Number, nullable=False),
+    sa.Column("ordinal", Number, nullable=False),
+    sa.Column("token_count", Number, nullable=False),
+    sa.Column("is_pinned", sa.SmallInteger, nullable=False),
+    sa.Column("has_content", sa.SmallInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("tool_call_id", sa.Text, nullable=False),
+    sa.Column("summary_id", sa.Text, nullable=False),
+    sa.Column("tool_calls", sa.Text, nullable=False),
+)
+ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
+IS_LIVE_MESSAGE = messages.c.state == ACTIVE
+sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)
+sa.Index("messages_state", messages.c.session_row, messages.c.state, messages.c.token_count)
+_conditional("messages_live", IS_LIVE_MESSAGE, messages.c.session_row, messages.c.ordinal)
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("known_time", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+sa.Index(
+    "checkpoints_create_time", checkpoints.c.owner, checkpoints.c.project_id, checkpoints.c.create_time.desc(),
+    checkpoints.c.name,
+)  # fmt: skip
+
+tombstones = sa.Table(
+    "tombstones",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("memory_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("time", Number, nullable=False),
+)
+sa.Index("tombstones_owner", tombstones.c.owner, tombstones.c.project_id)

@@ -15,19 +15,23 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
+from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
-from backends.sql.journal import note_changes, note_revisions
+from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
 from backends.sql.numbering import numbered, with_memory
-from backends.sql.rows import delete_rows, insert_records, update_record
+from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
+from backends.sql.sessions import SqlSessionWrites
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
 from memsvc.domain.clock import to_micros
+from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+from memsvc.ports.sessions import SessionWrites
 
 
 class SqlTransaction(SqlConflictWrites):
@@ -36,12 +40,15 @@ class SqlTransaction(SqlConflictWrites):
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
         """Work on a connection that is in a transaction."""
         self._connection = connection
+        self._now = now
         self._time = to_micros(now)
         self._position = self._changes = 0
         self._depth = 0
         self._is_void = False
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
+        self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race)
+        self._owners: set[str] = set()
 
     @property
     def changed(self) -> AbstractSet[int]:
@@ -49,9 +56,19 @@ class SqlTransaction(SqlConflictWrites):
         return self._changed
 
     @property
+    def owners(self) -> AbstractSet[str]:
+        """Return whose memories were changed here."""
+        return self._owners
+
+    @property
     def inserted(self) -> Sequence[Record]:
         """Return the memories that were not there before, as they were inserted here."""
         return self._inserted
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions here."""
+        return self._sessions
 
     @property
     def position(self) -> int:
@@ -129,7 +146,8 @@ class SqlTransaction(SqlConflictWrites):
         with self._void_on_race():
             insert_records(self._connection, records)
         self._inserted += records
-        self._log(first, rows, ChangeAction.CREATED, positions)
+        self._owners.update({memory.scope.owner for memory in written})
+        self._log(Noted(first, rows, ChangeAction.CREATED, self._time, positions))
         return written
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
@@ -141,7 +159,23 @@ class SqlTransaction(SqlConflictWrites):
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
         self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
-        self._log(before.row, before.row, action, position)
+        self._owners.add(before.scope.owner)
+        was_public = before.layer is not Layer.SESSION
+        self._log(Noted(before.row, before.row, action, self._time, position, was_public=was_public))
+
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Write the next revision of many memories."""
+        if not memories:
+            return []
+        _, last = self._allot(rows=0, positions=len(memories))
+        after = [put_away(memory, status, self._now) for memory in memories]
+        self._changed.update(memory.row for memory in memories)
+        self._owners.update(memory.scope.owner for memory in memories)
+        with self._void_on_race():
+            put_away_rows(self._connection, memories, after)
+        note_scattered(self._connection, after, ChangeAction.UPDATED, self._time, last)
+        self._position = last
+        return after
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
@@ -151,9 +185,11 @@ class SqlTransaction(SqlConflictWrites):
         stored = memory_from_row(rows[0])
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
-        note_changes(self._connection, stored.row, stored.row, ChangeAction.PURGED, self._time, position)
+        self._owners.add(stored.scope.owner)
+        note_changes(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
+        insert_tombstone(self._connection, stored, self._time)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -183,6 +219,15 @@ class SqlTransaction(SqlConflictWrites):
         """Forget old requests."""
         return requests.forget(self._connection, before)
 
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its name."""
+        return read_checkpoint(self._connection, owner, project_id, name)
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint."""
+        with self._void_on_race():
+            insert_checkpoint(self._connection, checkpoint)
+
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
@@ -198,6 +243,9 @@ class SqlTransaction(SqlConflictWrites):
             self._is_void = True
             raise
 
+    def _allot_row(self) -> int:
+        return self._allot(rows=1, positions=0)[0]
+
     def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of rows and positions; return the last of each."""
         [(last_row, last_position)] = run_kept(
@@ -206,10 +254,10 @@ class SqlTransaction(SqlConflictWrites):
         self._changes += positions
         return last_row, last_position
 
-    def _log(self, first: int, last: int, action: ChangeAction, last_position: int) -> None:
-        note_revisions(self._connection, first, last, action, self._time)
-        note_changes(self._connection, first, last, action, self._time, last_position)
-        self._position = last_position
+    def _log(self, noted: Noted) -> None:
+        note_revisions(self._connection, noted.first, noted.last, noted.action)
+        note_changes(self._connection, noted)
+        self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
         found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})

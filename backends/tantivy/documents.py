@@ -69,4 +69,8 @@ def _add_numbers(document: Document, attributes: Attributes) -> None:
         add("event_time", attributes.event_time)
     if attributes.expire_time is not None:
         add("expire_time", attributes.expire_time)
+    if attributes.valid_from is not None:
+        add("valid_from", attributes.valid_from)
+    if attributes.valid_to is not None:
+        add("valid_to", attributes.valid_to)
     document.add_float(CONFIDENCE, attributes.confidence)

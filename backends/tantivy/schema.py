@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tantivy import Index, Schema, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
-FORMAT = 2
+FORMAT = 3
 """Raise it with every change of the schema or of `key`: an index of another format is built anew."""
 BODY = "body"
 ENTRY = "entry"
@@ -23,7 +23,10 @@ CONFIDENCE = "confidence"
 
 _ANALYZER = "memsvc_terms"
 # Never unsigned: an unsigned fast field that is fed a plain integer panics the writer's thread.
-_NUMBERS = (ENTRY, FINGERPRINT, "importance", "create_time", "update_time", "event_time", "expire_time")
+_NUMBERS = (
+    ENTRY, FINGERPRINT, "importance", "create_time", "update_time", "event_time", "expire_time", "valid_from",
+    "valid_to",
+)  # fmt: skip
 _MAX_KEY = 512
 _MAX_TERM = 16_000
 """Characters; Tantivy drops terms of more than 65 530 bytes without a word."""

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import changes, conflicts, demo, importing, lifecycle, memories, process, projects, searching
+from memsvc.cli import (
+    capturing,
+    changes,
+    conflicts,
+    demo,
+    history,
+    importing,
+    lifecycle,
+    memories,
+    process,
+    projects,
+    searching,
+    sessions,
+    watching,
+)
 
 app = typer.Typer(
     name="memsvc",
@@ -29,7 +43,16 @@ app.command()(changes.restore)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
+app.command()(capturing.capture)
+app.command()(capturing.append)
+app.command()(capturing.ingest)
+app.add_typer(sessions.app, name="session")
+app.command("history")(history.revisions)
+app.command()(history.rollback)
+app.add_typer(history.checkpoint, name="checkpoint")
 app.command("import")(importing.import_memories)
+app.command()(watching.watch)
+app.add_typer(watching.quarantine, name="quarantine")
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)

@@ -79,6 +79,39 @@ class Resolution(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class Role(_Hyphenated):
+    """Who speaks in a conversation with an agent."""
+
+    SYSTEM = auto()
+    USER = auto()
+    ASSISTANT = auto()
+    TOOL = auto()
+
+
+class DocumentKind(_Hyphenated):
+    """What a document is."""
+
+    DOCUMENT = auto()
+    SKILL = auto()
+
+
+class Verdict(_Hyphenated):
+    """What a review decides."""
+
+    APPROVE = auto()
+    REJECT = auto()
+
+
+class Origin(_Hyphenated):
+    """What class of source a memory comes from."""
+
+    USER = auto()
+    AGENT = auto()
+    TOOL = auto()
+    DOCUMENT = auto()
+    IMPORT = auto()
+
+
 class Index(_Hyphenated):
     """A derived index."""
 
@@ -92,3 +125,11 @@ class ImportFormat(_Hyphenated):
     AUTO = auto()
     JSONL = auto()
     MD = auto()
+
+
+class SessionState(_Hyphenated):
+    """Where a session is in its life."""
+
+    ACTIVE = auto()
+    CLOSED = auto()
+    ARCHIVED = auto()

@@ -55,6 +55,8 @@ _ADVICE = {
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",
     "LIMIT_EXCEEDED": "Try again in a moment.",
+    "NOT_QUARANTINED": "See what waits with `memsvc quarantine list`.",
+    "CURSOR_EXPIRED": "Leave out --cursor.",
     "REINDEX_RUNNING": "Wait until it has ended.",
     "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
     "INTERNAL": "The service's log says more.",

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate
+from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import MemoryFields, values
+    from memsvc.client import NewMemory, values
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100
@@ -35,13 +35,17 @@ def add(  # noqa: PLR0913 - an option each
     importance: Annotated[int, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = 3,
     speaker: Annotated[str, typer.Option(help="Who said it.")] = "",
     source: Annotated[str, typer.Option(help="Where it comes from.")] = "",
+    origin: Annotated[Origin, typer.Option(help="What class of source that is.")] = Origin.USER,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Withhold it for a review.")] = False,
     when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
+    valid_from: Annotated[datetime | None, typer.Option(help="When it begins to be true, local time.")] = None,
+    valid_to: Annotated[datetime | None, typer.Option(help="When it ceases to be true, local time.")] = None,
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
     on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
 ) -> None:
     """Store a memory."""
-    fields: MemoryFields = {
+    fields: NewMemory = {
         "title": title,
         "key": key,
         "layer": cast("values.Layer", layer.name),
@@ -49,11 +53,18 @@ def add(  # noqa: PLR0913 - an option each
         "importance": importance,
         "speaker": speaker,
         "source": source,
+        "origin": cast("values.Origin", origin.name),
     }
     if kind is not None:
         fields["kind"] = cast("values.Kind", kind.name)
+    if quarantine:
+        fields["status"] = "QUARANTINED"
     if when is not None:
         fields["event_time"] = when.astimezone(UTC)
+    if valid_from is not None:
+        fields["valid_from"] = valid_from.astimezone(UTC)
+    if valid_to is not None:
+        fields["valid_to"] = valid_to.astimezone(UTC)
     text = sys.stdin.read() if content == "-" else content
     with session.client(conversation=conversation) as client:
         reply = client.create(
@@ -76,6 +87,8 @@ def get(
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")] = "",
     key: Annotated[str, typer.Option(help="Its key, in place of the id.")] = "",
+    revision: Annotated[int, typer.Option(min=0, help="As it was at this revision.  [default: the present]")] = 0,
+    as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Show a memory."""
@@ -83,7 +96,7 @@ def get(
         message = "Name the memory by its ID or by --key."
         raise typer.BadParameter(message)
     with session.client(conversation=conversation) as client:
-        memory = client.get(memory_id, key=key)
+        memory = client.get(memory_id, key=key, revision=revision, as_of=options.as_of(as_of))
     if session.as_json:
         write_json(memory)
     else:
@@ -108,7 +121,11 @@ def _show(memory: types.Memory) -> None:
         "happened": f"{local_time(memory.event_time):%Y-%m-%d %H:%M}" if memory.HasField("event_time") else "",
         "stored": f"{local_time(memory.create_time):%Y-%m-%d %H:%M}",
         "expires": f"{local_time(memory.expire_time):%Y-%m-%d %H:%M}" if memory.HasField("expire_time") else "",
+        "true from": f"{local_time(memory.valid_from):%Y-%m-%d %H:%M}" if memory.HasField("valid_from") else "",
+        "true until": f"{local_time(memory.valid_to):%Y-%m-%d %H:%M}" if memory.HasField("valid_to") else "",
         "source": memory.source,
+        "origin": types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
+        "trust": f"{memory.trust:g}",
         "revision": str(memory.revision),
     }
     for name, value in facts.items():
@@ -129,6 +146,7 @@ def list_memories(  # noqa: PLR0913 - an option each
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
+    as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
     """List memories, newest first.
@@ -137,7 +155,7 @@ def list_memories(  # noqa: PLR0913 - an option each
     """
     wanted = options.filters(layer, kind, tag, last_days, min_importance)
     with session.client(conversation=conversation) as client:
-        found = client.list(wanted, order_by=order, page_size=min(limit, 1_000))
+        found = client.list(wanted, order_by=order, page_size=min(limit, 1_000), as_of=options.as_of(as_of))
         if session.as_json:
             for memory in islice(found, limit):
                 write_json(memory)

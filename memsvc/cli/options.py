@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -17,6 +18,13 @@ Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this ta
 LastDays = Annotated[int, typer.Option(min=0, help="Only stored within so many days.")]
 MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Only of at least this importance, 1 to 5.")]
 Conversation = Annotated[str, typer.Option("--session", help="The conversation.")]
+
+AsOf = Annotated[datetime | None, typer.Option(help="As it was known then, local time.")]
+
+
+def as_of(moment: datetime | None) -> values.AsOf | None:
+    """Return the moment to look at that the option names."""
+    return None if moment is None else {"known_time": moment.astimezone(UTC)}
 
 
 def filters(

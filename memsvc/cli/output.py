@@ -25,6 +25,11 @@ def write(line: str = "") -> None:
     print(line)  # noqa: T201 - the command line
 
 
+def flush() -> None:
+    """Hand over what was written, to a pipe too: what comes next may be long in coming."""
+    sys.stdout.flush()
+
+
 def write_json(message: Message) -> None:
     """Write a message as one line of JSON, with the API's field names."""
     from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - a quick start

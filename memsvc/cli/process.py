@@ -110,11 +110,14 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         search_threads=server.search_threads,
         write_threads=server.write_threads,
         meta_threads=server.meta_threads,
+        language_threads=server.language_threads,
         queue_factor=server.queue_factor,
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
         default_weighting=Weighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
         version=version("memsvc"),
+        watch_streams=settings.watch.max_streams,
+        watch_threads=settings.watch.threads,
     )
 
 

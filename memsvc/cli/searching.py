@@ -37,6 +37,7 @@ def search(  # noqa: PLR0913 - an option each
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
+    as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Find memories."""
@@ -46,6 +47,8 @@ def search(  # noqa: PLR0913 - an option each
         "explain": explain,
         "filters": options.filters(layer, kind, tag, last_days, min_importance),
     }
+    if (moment := options.as_of(as_of)) is not None:
+        asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
         reply = client.search(query, **asked)
     if session.as_json:

@@ -6,21 +6,41 @@ from memsvc.client.asynchronous import AsyncMemsvc
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
+from memsvc.client.sessions import SessionMessage, ToolCall
 from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import Changes, Draft, Filters, MemoryFields, Search, SearchOptions
+from memsvc.client.values import (
+    AsOf,
+    Changes,
+    ChatToolCall,
+    DocumentFields,
+    Draft,
+    Filters,
+    MemoryFields,
+    Message,
+    NewMemory,
+    Search,
+    SearchOptions,
+)
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "AsOf",
     "AsyncMemsvc",
     "Changes",
+    "ChatToolCall",
+    "DocumentFields",
     "Draft",
     "Filters",
     "MemoryFields",
     "Memsvc",
     "MemsvcCallError",
+    "Message",
+    "NewMemory",
     "Project",
     "Search",
     "SearchOptions",
+    "SessionMessage",
+    "ToolCall",
     "Violation",
     "find_project",
 ]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from memsvc.client.capturing import Captures
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
+from memsvc.client.history import History
 from memsvc.client.reading import Reads
+from memsvc.client.reviewing import Reviews
+from memsvc.client.sessions import Sessions
 from memsvc.client.upkeep import Upkeep
+from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
 
 
-class AsyncMemsvc(Writes, Reads, Conflicts, Upkeep):
+class AsyncMemsvc(Writes, Reads, Conflicts, Captures, Sessions, History, Upkeep, Watches, Reviews):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
     Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are

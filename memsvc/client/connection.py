@@ -13,11 +13,13 @@ from memsvc.v1 import types_pb2 as types
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
+from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
     from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
+    from memsvc.v1.session_service_pb2_grpc import SessionServiceAsyncStub
 
 READY_PAUSE_SECONDS = 0.05
 READY_SERVICE = "memsvc.v1.SearchService"
@@ -32,10 +34,11 @@ class Connection:
     def __init__(self, address: str, *, timeout_seconds: float) -> None:
         """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none."""
         self._address = address
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._channel = insecure_channel(address)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
+        self.sessions: SessionServiceAsyncStub = SessionServiceStub(self._channel)
         self.lifecycle: LifecycleServiceAsyncStub = LifecycleServiceStub(self._channel)
 
     async def close(self) -> None:
@@ -49,7 +52,7 @@ class Connection:
             MemsvcCallError: It failed.
         """
         try:
-            return await method(request, timeout=self._timeout_seconds if timeout is None else timeout)
+            return await method(request, timeout=self.timeout_seconds if timeout is None else timeout)
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
 

@@ -10,7 +10,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import Draft, Filters, MemoryFields, SearchOptions, TimeRange
+from memsvc.client.values import AsOf, DocumentFields, Draft, Filters, MemoryFields, Message, SearchOptions, TimeRange
+from memsvc.v1 import capture_pb2 as capture
 from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
@@ -41,7 +42,9 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "kind": (types.MemoryKind, "MEMORY_KIND_"),
     "tier": (types.MemoryTier, "MEMORY_TIER_"),
     "status": (types.MemoryStatus, "MEMORY_STATUS_"),
+    "origin": (types.MemoryOrigin, "MEMORY_ORIGIN_"),
     "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
+    "sessions": (types.SessionVisibility, "SESSION_VISIBILITY_"),
     "last_days_field": (types.TimeField, "TIME_FIELD_"),
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
@@ -49,9 +52,10 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "conflict_policy": (conflicts.ConflictPolicy, "CONFLICT_POLICY_"),
     "states": (conflicts.ConflictState, "CONFLICT_STATE_"),
     "resolution": (conflicts.ConflictResolution, "CONFLICT_RESOLUTION_"),
+    "role": (types.MessageRole, "MESSAGE_ROLE_"),
 }
-_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status"}
-_TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time"})
+_ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
+_TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"})
 
 
 def named(field: str, name: str | None) -> Any:
@@ -80,6 +84,17 @@ def time_range_to_proto(field: str, bounds: TimeRange) -> types.TimeRange:
     return types.TimeRange(
         start=None if start is None else timestamp_to_proto(field, start),
         end=None if end is None else timestamp_to_proto(field, end),
+    )
+
+
+def as_of_to_proto(as_of: AsOf | None) -> types.AsOf | None:
+    """Return a moment to look at; None is now."""
+    if as_of is None:
+        return None
+    valid, known = as_of.get("valid_time"), as_of.get("known_time")
+    return types.AsOf(
+        valid_time=None if valid is None else timestamp_to_proto("valid_time", valid),
+        known_time=None if known is None else timestamp_to_proto("known_time", known),
     )
 
 
@@ -116,13 +131,18 @@ def _file_refs(value: Iterable[tuple[str, str]]) -> list[types.FileRef]:
     return [types.FileRef(category=category, id=file_id) for category, file_id in value]
 
 
-def _struct(value: Mapping[str, Any]) -> Struct:
+def struct_to_proto(value: Mapping[str, Any]) -> Struct:
+    """Return free JSON."""
     struct = Struct()
     struct.update(dict(value))
     return struct
 
 
-_SPECIAL: Mapping[str, Callable[[Any], Any]] = {"keywords": _keywords, "file_refs": _file_refs, "metadata": _struct}
+_SPECIAL: Mapping[str, Callable[[Any], Any]] = {
+    "keywords": _keywords,
+    "file_refs": _file_refs,
+    "metadata": struct_to_proto,
+}
 
 
 def batch_memory_to_proto(draft: Draft | types.Memory | memories.BatchMemory) -> memories.BatchMemory:
@@ -181,4 +201,40 @@ def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> s
         values["filter"] = filter_to_proto(values.pop("filters"))
     if "time_range" in values:
         values["time_range"] = time_range_to_proto("time_range", values["time_range"])
+    if "as_of" in values:
+        values["as_of"] = as_of_to_proto(values["as_of"])
     return search.SearchRequest(scope=scope, query=query, **values)
+
+
+def message_to_proto(message: Message | capture.ChatMessage) -> capture.ChatMessage:
+    """Return one message of a conversation; messages of the API are taken as they are.
+
+    Raises:
+        ValueError: The name of the role is unknown, or the time has no zone.
+    """
+    if isinstance(message, capture.ChatMessage):
+        return message
+    calls = [
+        capture.ChatToolCall(
+            **{**call, "arguments": struct_to_proto(call["arguments"])} if "arguments" in call else call
+        )
+        for call in message.get("tool_calls", ())
+    ]
+    moment = message.get("event_time")
+    return capture.ChatMessage(
+        role=named("role", message.get("role")),
+        content=message.get("content", ""),
+        speaker=message.get("speaker", ""),
+        event_time=None if moment is None else timestamp_to_proto("event_time", moment),
+        tool_calls=calls,
+    )
+
+
+def header_to_proto(fields: DocumentFields, **more: Any) -> capture.DocumentHeader:
+    """Return the header of a document; *more* are fields as the API has them.
+
+    Raises:
+        ValueError: A name of an enum is unknown.
+    """
+    given: dict[str, Any] = dict(fields)
+    return capture.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)

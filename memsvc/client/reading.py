@@ -8,7 +8,7 @@ from typing import Unpack, cast
 
 from memsvc.client import convert
 from memsvc.client.connection import Connected
-from memsvc.client.values import Filters, Search, SearchOptions
+from memsvc.client.values import AsOf, Filters, Search, SearchOptions
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
@@ -17,14 +17,25 @@ from memsvc.v1 import types_pb2 as types
 class Reads(Connected):
     """The calls that find memories."""
 
-    async def get(self, memory_id: str = "", *, key: str = "", timeout: float | None = None) -> types.Memory:
+    async def get(
+        self,
+        memory_id: str = "",
+        *,
+        key: str = "",
+        revision: int = 0,
+        as_of: AsOf | None = None,
+        timeout: float | None = None,
+    ) -> types.Memory:
         """Return one memory by its id, or without an id by its key in the client's project.
 
+        With *revision* or *as_of* it is returned as it was.
+
         Raises:
-            MemsvcCallError: NOT_FOUND, the scope sees no such memory.
+            MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
         """
-        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id)
-        by_key = memories.GetMemoryRequest(scope=self.scope, key=key)
+        moment = convert.as_of_to_proto(as_of)
+        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
+        by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
         reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
         return reply.memory
 
@@ -71,9 +82,13 @@ class Reads(Connected):
         *,
         order_by: str = "",
         page_size: int = 0,
+        as_of: AsOf | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[types.Memory, None]:
-        """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page."""
+        """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
+
+        With *as_of* they are those of another moment, as they were.
+        """
         token = ""
         while True:
             request = memories.ListMemoriesRequest(
@@ -82,6 +97,7 @@ class Reads(Connected):
                 order_by=order_by,
                 page_size=page_size,
                 page_token=token,
+                as_of=convert.as_of_to_proto(as_of),
             )
             page = await self._remote.unary(self._remote.memories.ListMemories, request, timeout)
             for memory in page.memories:

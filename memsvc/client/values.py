@@ -25,13 +25,18 @@ Kind = Literal[
     "MESSAGE",
 ]
 Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
-Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED", "QUARANTINED"]
+Origin = Literal["USER", "AGENT", "TOOL", "DOCUMENT", "IMPORT"]
+Verdict = Literal["APPROVE", "REJECT"]
+WatchStart = Literal["NOW", "OLDEST"]
 WaitFor = Literal["STORED", "INDEXED"]
 OnDuplicate = Literal["RETURN_EXISTING", "REJECT", "KEEP_BOTH"]
 ConflictPolicy = Literal["MARK", "SUPERSEDE", "KEEP_BOTH"]
 ConflictState = Literal["OPEN", "CONFIRMED", "REJECTED", "KEPT_BOTH", "CLOSED"]
 Resolution = Literal["CONFIRM", "REJECT", "KEEP_BOTH"]
+Role = Literal["SYSTEM", "USER", "ASSISTANT", "TOOL"]
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
+SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
 Index = Literal["VECTORS", "LEXICAL"]
@@ -39,6 +44,13 @@ ReindexMode = Literal["REBUILD", "REPAIR"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""
+
+
+class AsOf(TypedDict, total=False):
+    """A moment to look at: what was true then, what was known then. Times need a time zone."""
+
+    valid_time: datetime
+    known_time: datetime
 
 
 class MemoryFields(TypedDict, total=False):
@@ -64,16 +76,27 @@ class MemoryFields(TypedDict, total=False):
     confidence: float
     event_time: datetime
     expire_time: datetime
+    valid_from: datetime
+    valid_to: datetime
     ttl: timedelta
     work_in_progress: bool
     source: str
     metadata: Mapping[str, Any]
+    origin: Origin
+    trust: float
+    derived_from: Sequence[str]
     project_id: str
     agent_id: str
     session_id: str
 
 
-class Draft(MemoryFields, total=False):
+class NewMemory(MemoryFields, total=False):
+    """A memory to be stored. The only status it can ask for withholds it for a review."""
+
+    status: Literal["QUARANTINED"]
+
+
+class Draft(NewMemory, total=False):
     """A memory to be stored together with others."""
 
     content: Required[str]
@@ -86,6 +109,40 @@ class Changes(MemoryFields, total=False):
     content: str
     status: Status
     vector: Sequence[float]
+
+
+class ChatToolCall(TypedDict, total=False):
+    """A call of a tool, as ChatToolCall in capture.proto. With the response format "file_ref" it names a file."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    response_format: str
+    file_id: str
+    category: str
+
+
+class Message(TypedDict, total=False):
+    """A message of a conversation, as ChatMessage in capture.proto. Without a role it is the user's."""
+
+    role: Role
+    content: str
+    speaker: str
+    event_time: datetime
+    tool_calls: Sequence[ChatToolCall]
+
+
+class DocumentFields(TypedDict, total=False):
+    """What is said of a document beside its text, as DocumentHeader in capture.proto."""
+
+    name: str
+    key: str
+    kind: Literal["DOCUMENT", "SKILL"]
+    title: str
+    layer: Layer
+    category: str
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
 
 
 class Filters(TypedDict, total=False):
@@ -102,6 +159,9 @@ class Filters(TypedDict, total=False):
     update_time: TimeRange
     access_time: TimeRange
     event_time: TimeRange
+    valid_from: TimeRange
+    valid_to: TimeRange
+    include_not_valid: bool
     last_days: int
     last_days_field: TimeField
     min_importance: int
@@ -111,9 +171,12 @@ class Filters(TypedDict, total=False):
     visibility: Visibility
     agent_ids: Sequence[str]
     session_ids: Sequence[str]
+    sessions: SessionVisibility
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]
+    origins: Sequence[Origin]
+    min_trust: float
     include_expired: bool
     where: types.FilterExpression
 
@@ -133,6 +196,7 @@ class SearchOptions(TypedDict, total=False):
     snippet_chars: int
     include_files: bool
     explain: bool
+    as_of: AsOf
     page_token: str
     consistency_token: str
 

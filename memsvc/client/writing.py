@@ -12,7 +12,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from memsvc.client import convert
 from memsvc.client.connection import Connected
 from memsvc.client.upload import Upload
-from memsvc.client.values import Changes, ConflictPolicy, Draft, MemoryFields, OnDuplicate, WaitFor
+from memsvc.client.values import Changes, ConflictPolicy, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
 
@@ -30,13 +30,14 @@ class Writes(Connected):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-        **fields: Unpack[MemoryFields],
+        **fields: Unpack[NewMemory],
     ) -> memories.CreateMemoryResponse:
         """Store one memory; under an existing key, update that one.
 
         Returns when searches see it, or when *wait_for* says. Equal content that is stored already is returned with
         the outcome DUPLICATE, or treated as *on_duplicate* says. An older memory that the new one contradicts is in
-        `conflicts` of the reply, and treated as *conflict_policy* says: without one it becomes CONFLICTED.
+        `conflicts` of the reply, and treated as *conflict_policy* says: without one it becomes CONFLICTED. With the
+        status QUARANTINED the memory waits for a review, and contradicts nothing until it is approved.
         """
         request = memories.CreateMemoryRequest(
             scope=self.scope,

@@ -9,7 +9,15 @@ from enum import StrEnum
 
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """How many secrets of one sort were replaced in what was to be written."""
+
+    kind: str
+    count: int
 
 
 class WaitFor(StrEnum):
@@ -43,6 +51,8 @@ class Draft:
         project_id: None means that of the request's scope; likewise agent and session.
         ttl: Time to live from the moment of writing; never together with *expire_time*.
         vector: A given embedding of the content, raw (not centred); only for content of one chunk.
+        trust: An upper bound; class and sources of the memory may lower it further.
+        status: QUARANTINED withholds the memory for a review; else None.
     """
 
     content: str
@@ -65,25 +75,32 @@ class Draft:
     confidence: float | None = None
     event_time: datetime | None = None
     expire_time: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     ttl: timedelta | None = None
     work_in_progress: bool | None = None
     source: str | None = None
     metadata: Mapping[str, Json] | None = None
     vector: Sequence[float] | None = None
+    origin: Origin | None = None
+    trust: float | None = None
+    derived_from: tuple[str, ...] | None = None
+    status: Status | None = None
 
 
 PATCHABLE = frozenset(
     {
         "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
         "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
-        "work_in_progress", "source", "metadata", "ttl",
+        "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
+        "valid_from", "valid_to",
     }
 )  # fmt: skip
 """What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""
 
 PatchValue = (
     str | int | float | bool | None | datetime | timedelta | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]
-    | Mapping[str, Json] | Layer | Kind | Tier | Status
+    | Mapping[str, Json] | Layer | Kind | Tier | Status | Origin
 )  # fmt: skip
 
 
@@ -112,6 +129,7 @@ class Written:
     Attributes:
         conflicts: What it contradicts.
         changes: How many changes the write as a whole made, the last of them at *position*.
+        redactions: The secrets that were replaced.
     """
 
     memory: Memory
@@ -119,6 +137,7 @@ class Written:
     position: int
     conflicts: tuple[Contradiction, ...] = ()
     changes: int = 1
+    redactions: tuple[Redaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +169,5 @@ class ImportProgress:
     conflicts: int = 0
     next_index: int = 0
     position: int = 0
+    redacted: int = 0
     failures: tuple[tuple[int, Rejected], ...] = field(default=())

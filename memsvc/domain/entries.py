@@ -75,6 +75,8 @@ class Attributes(NamedTuple):
     update_time: int
     event_time: int | None
     expire_time: int | None
+    valid_from: int | None
+    valid_to: int | None
     fingerprint: int
 
 
@@ -126,5 +128,7 @@ def attributes_of(memory: Memory) -> Attributes:
         update_time=to_micros(memory.update_time),
         event_time=None if memory.event_time is None else to_micros(memory.event_time),
         expire_time=None if memory.expire_time is None else to_micros(memory.expire_time),
+        valid_from=None if memory.valid_from is None else to_micros(memory.valid_from),
+        valid_to=None if memory.valid_to is None else to_micros(memory.valid_to),
         fingerprint=fingerprint(memory),
     )

@@ -126,6 +126,37 @@ class ConflictSettledError(MemsvcError):
         )
 
 
+class RevisionNotFoundError(MemsvcError):
+    """The memory has no such revision."""
+
+    reason = "REVISION_NOT_FOUND"
+
+    def __init__(self, memory_id: str, revision: int) -> None:
+        super().__init__(
+            f"Memory {memory_id!r} has no revision {revision}; ListRevisions names those it has.",
+            memory_id=memory_id,
+            revision=str(revision),
+        )
+
+
+class CheckpointNotFoundError(MemsvcError):
+    """No checkpoint of the scope's project has the name."""
+
+    reason = "CHECKPOINT_NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No checkpoint {name!r} is in this scope; ListCheckpoints names them.", checkpoint=name)
+
+
+class CheckpointExistsError(MemsvcError):
+    """A checkpoint of the scope's project has the name already."""
+
+    reason = "CHECKPOINT_EXISTS"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A checkpoint {name!r} is there already; choose another name.", checkpoint=name)
+
+
 class RequestIdReusedError(MemsvcError):
     """A request_id came a second time with another request."""
 
@@ -219,6 +250,92 @@ class ReindexRunningError(MemsvcError):
 
     def __init__(self) -> None:
         super().__init__("A reindex is running already; wait for it to finish.")
+
+
+class SessionNotFoundError(MemsvcError):
+    """No session of this id was opened in exactly the scope's project."""
+
+    reason = "SESSION_NOT_FOUND"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"No session {session_id!r} is in this project; open it with CreateSession.", session_id=session_id
+        )
+
+
+class SessionExistsError(MemsvcError):
+    """A session of this id was opened already."""
+
+    reason = "SESSION_EXISTS"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"The session {session_id!r} exists; use it, reopen it with ReopenSession, or choose another id.",
+            session_id=session_id,
+        )
+
+
+class SessionNotActiveError(MemsvcError):
+    """The session is closed or archived, so it cannot be changed."""
+
+    reason = "SESSION_NOT_ACTIVE"
+
+    def __init__(self, session_id: str, state: str) -> None:
+        super().__init__(
+            f"The session {session_id!r} is {state}; reopen it with ReopenSession to go on.",
+            session_id=session_id,
+            state=state,
+        )
+
+
+class NotQuarantinedError(MemsvcError):
+    """A review was given for a memory that does not wait for one."""
+
+    reason = "NOT_QUARANTINED"
+
+    def __init__(self, memory_id: str, status: str) -> None:
+        super().__init__(
+            f"Memory {memory_id!r} is {status}, not QUARANTINED; ListQuarantined says what waits for a review.",
+            memory_id=memory_id,
+            status=status,
+        )
+
+
+class CursorExpiredError(MemsvcError):
+    """The changes after a cursor are no longer kept."""
+
+    reason = "CURSOR_EXPIRED"
+
+    def __init__(self, kept: str) -> None:
+        super().__init__(
+            "The changes after this cursor are no longer all kept; watch anew without a cursor, then read the memories "
+            "with ListMemories.",
+            kept=kept,
+        )
+
+
+class WatchTooSlowError(MemsvcError):
+    """A watcher reads so slowly that it falls ever farther behind."""
+
+    reason = "WATCH_TOO_SLOW"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The watcher has fallen more than {limit} changes behind; read faster, and resume with the cursor of the "
+            "last response.",
+            limit=str(limit),
+        )
+        self.retry_seconds = 1.0
+
+
+class ServerStoppingError(MemsvcError):
+    """The server is stopping, so that a call without an end must end now."""
+
+    reason = "SERVER_STOPPING"
+
+    def __init__(self) -> None:
+        super().__init__("The server is stopping; call again when it is back.")
+        self.retry_seconds = 1.0
 
 
 class BackendClosedError(MemsvcError):

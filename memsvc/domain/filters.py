@@ -17,9 +17,9 @@ MAX_VALUES = 256
 class Field(StrEnum):
     """What a filter may test; values equal the names in `memsvc.domain.entries.Attributes`.
 
-    ID, KEY and ACCESS_TIME are known to the metadata store alone: the engine resolves them to ROW before an index
-    sees the tree. The fields of numbers are IMPORTANCE, CONFIDENCE, ROW and the times (microseconds); TAGS and
-    METADATA hold several strings each; all others hold one string.
+    ID, KEY, ACCESS_TIME, ORIGIN and TRUST are known to the metadata store alone: the engine resolves them to ROW
+    before an index sees the tree. The fields of numbers are IMPORTANCE, CONFIDENCE, TRUST, ROW and the times
+    (microseconds); TAGS and METADATA hold several strings each; all others hold one string.
     """
 
     ID = "id"
@@ -42,11 +42,16 @@ class Field(StrEnum):
     UPDATE_TIME = "update_time"
     EVENT_TIME = "event_time"
     EXPIRE_TIME = "expire_time"
+    VALID_FROM = "valid_from"
+    VALID_TO = "valid_to"
+    ORIGIN = "origin"
+    TRUST = "trust"
 
 
-STORE_ONLY = frozenset({Field.ID, Field.KEY, Field.ACCESS_TIME})
-TIMES = frozenset({Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME})
-NUMBERS = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE, Field.ROW}
+STORE_ONLY = frozenset({Field.ID, Field.KEY, Field.ACCESS_TIME, Field.ORIGIN, Field.TRUST})
+VALIDITY = frozenset({Field.VALID_FROM, Field.VALID_TO})
+TIMES = VALIDITY | {Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME}
+NUMBERS = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST, Field.ROW}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -59,6 +59,30 @@ class Status(StrEnum):
     DEPRECATED = "DEPRECATED"
     CONFLICTED = "CONFLICTED"
     DELETED = "DELETED"
+    QUARANTINED = "QUARANTINED"
+
+
+UNNAMED = frozenset({Status.DELETED, Status.QUARANTINED})
+"""A memory of such a status holds neither its key nor its content: others may take them."""
+
+
+class Origin(StrEnum):
+    """What class of source a memory comes from."""
+
+    USER = "USER"
+    AGENT = "AGENT"
+    TOOL = "TOOL"
+    DOCUMENT = "DOCUMENT"
+    IMPORT = "IMPORT"
+
+
+class Review(StrEnum):
+    """Whether a memory was withheld for a review, and what came of it. NONE is the empty string."""
+
+    NONE = ""
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
 
 
 class Keyword(NamedTuple):
@@ -94,7 +118,11 @@ class Memory:
         previous_row: The row of the memory written just before it in the same session; None without session.
         importance: 1 (least) to 5.
         confidence: 0 to 1.
+        valid_from: When what it says began to be true; None: it always was.
+        valid_to: When it ceased to be true, the first moment after; None: it is still.
         revision: 1 when created, one more with every change; access counts do not change it.
+        trust: 0 to 1, at most that of any memory it is derived from was when it was written.
+        derived_from: The ids of the memories that it was made of.
     """
 
     id: str
@@ -124,17 +152,28 @@ class Memory:
     access_time: datetime | None = None
     event_time: datetime | None = None
     expire_time: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     work_in_progress: bool = False
     source: str = ""
     metadata: Mapping[str, Json] = field(default_factory=dict)
     supersedes_id: str = ""
     superseded_by_id: str = ""
     revision: int = 1
+    origin: Origin = Origin.AGENT
+    trust: float = 1.0
+    derived_from: tuple[str, ...] = ()
+    review: Review = Review.NONE
 
 
 def content_hash(content: str) -> str:
     """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def put_away(memory: Memory, status: Status, now: datetime) -> Memory:
+    """Return the next revision of *memory*, which has another status and nothing else."""
+    return replace(memory, status=status, update_time=now, revision=memory.revision + 1)
 
 
 def fingerprint(memory: Memory) -> int:

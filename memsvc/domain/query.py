@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import Filter
 from memsvc.domain.memory import Memory
-from memsvc.domain.scope import Scope, Visibility
+from memsvc.domain.scope import Scope, SessionVisibility, Visibility
 
 
 class Mode(StrEnum):
@@ -72,6 +74,7 @@ class Selection:
 
     where: Filter | None = None
     visibility: Visibility = Visibility.PROJECT_AND_GLOBAL
+    sessions: SessionVisibility = SessionVisibility.CURRENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class SearchQuery:
         offset: How many hits to leave out at the top (paging).
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
         weighting: None means that time and layer play no part.
+        known_time: Search what was known then; None: what is known now.
     """
 
     scope: Scope
@@ -99,6 +103,7 @@ class SearchQuery:
     explain: bool = False
     position: int = 0
     snippet_chars: int = 240
+    known_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +202,20 @@ class Candidate(NamedTuple):
     access_count: int
     create_time: int
     event_time: int | None
+
+
+def candidate_of(memory: Memory) -> Candidate:
+    """Return what ranking needs to know of *memory*."""
+    return Candidate(
+        row=memory.row,
+        memory_id=memory.id,
+        previous_row=memory.previous_row,
+        session_id=memory.scope.session_id,
+        speaker=memory.speaker,
+        layer=memory.layer.value,
+        status=memory.status.value,
+        importance=memory.importance,
+        access_count=memory.access_count,
+        create_time=to_micros(memory.create_time),
+        event_time=None if memory.event_time is None else to_micros(memory.event_time),
+    )

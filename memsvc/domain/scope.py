@@ -17,6 +17,13 @@ class Visibility(StrEnum):
     GLOBAL = "GLOBAL"
 
 
+class SessionVisibility(StrEnum):
+    """Whose private memories a read may see: those of the scope's session, or those of all sessions of the user."""
+
+    CURRENT = "CURRENT"
+    ALL = "ALL"
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where a memory lives, or where a caller stands.

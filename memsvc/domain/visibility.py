@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or
 from memsvc.domain.memory import Layer, Memory
-from memsvc.domain.scope import Scope
+from memsvc.domain.scope import Scope, SessionVisibility
 
 
 def visible(memory: Memory, scope: Scope) -> bool:
@@ -17,8 +17,13 @@ def visible(memory: Memory, scope: Scope) -> bool:
     return scope.session_id != "" and memory.scope.session_id == scope.session_id
 
 
-def session_privacy(scope: Scope) -> Filter:
-    """Return the rule of `visible` as a filter, for every read that finds memories by other means than their id."""
+def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> Filter | None:
+    """Return the rule of `visible` as a filter, for every read that finds memories by other means than their id.
+
+    None when the caller asked for the private memories of all their sessions.
+    """
+    if sessions is SessionVisibility.ALL:
+        return None
     shared = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
     if not scope.session_id:
         return shared

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.domain.drafts import WriteOptions, Written
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.capture.capture import Capture
+from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
+from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -14,8 +21,13 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.watch.watching import Watching
+from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
+from memsvc.engine.write.ingest import Ingest
 from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 
 
@@ -24,20 +36,40 @@ class Application:
     """All that the wire, or a program without a wire, may ask of memsvc."""
 
     remember: Remember
+    append: Append
+    ingest: Ingest
+    capture: Capture
+    flush: Flush
     revise: Revise
     importing: Importing
     supersede: Supersede
     resolve: Resolve
     recollect: Recollect
     recall: Recall
+    sessions: Sessions
+    retrospect: Retrospect
+    checkpoints: Checkpoints
+    checkpoint_rollback: CheckpointRollback
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics
     diagnose: Diagnose
     performance: Performance
     embedding: Embedding
+    watching: Watching
+    reviewing: Reviewing
 
     @property
     def dimension(self) -> int:
         """Return the length that a given vector must have."""
         return self.embedding.dimension
+
+    def rollback_memory(
+        self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Make a memory say again what it said at *revision*; raises as `Revise.rollback` does."""
+        # What was does not change, so it may be read before the transaction.
+        target = self.retrospect.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
+        return self.revise.rollback(
+            scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
+        )

@@ -58,6 +58,10 @@ class ConflictWrites(Protocol):
         """Return a conflict so that no other transaction changes it before this one ends."""
         ...
 
+    def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
+        """Return the conflicts of every state in which a memory is the older side, at most *limit*, newest first."""
+        ...
+
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the OPEN conflicts in which one of the memories is either side, by id."""
         ...

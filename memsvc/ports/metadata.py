@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,12 +12,15 @@ from typing import Protocol
 from memsvc.domain.entries import Hit
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
+from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
+from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
+from memsvc.ports.sessions import SessionReads, SessionWrites
 
 
 class UniquenessRaceError(Exception):
@@ -62,7 +66,7 @@ class RequestRecord:
     answer: str
 
 
-class MemoryReads(Protocol):
+class MemoryReads(HistoryReads, Protocol):
     """Reading memories. Everything is held to *reach*; what lies outside is as if it were not there."""
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
@@ -70,7 +74,7 @@ class MemoryReads(Protocol):
         ...
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
-        """Return the memory that bears *key* and is not deleted, the first project of the reach first."""
+        """Return the memory that holds *key* and is neither deleted nor quarantined, the first project first."""
         ...
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -156,7 +160,10 @@ class IndexFeed(Protocol):
         ...
 
     def trim(self, *, before: datetime) -> int:
-        """Remove applied changes older than *before*; return how many."""
+        """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
+
+        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
+        """
         ...
 
 
@@ -176,11 +183,17 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(ConflictWrites, Protocol):
+class Transaction(CheckpointWrites, ConflictWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
-    Every insert, update and delete also writes the revision and outbox rows of the change.
+    Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
+    follows the status of its memory.
     """
+
+    @property
+    def sessions(self) -> SessionWrites:
+        """Read and write sessions in this transaction."""
+        ...
 
     @property
     def position(self) -> int:
@@ -192,12 +205,17 @@ class Transaction(ConflictWrites, Protocol):
         """Return how many changes this transaction has made; their positions follow one another."""
         ...
 
+    @property
+    def owners(self) -> AbstractSet[str]:
+        """Return the owners whose memories were changed here; those of a part that failed may be among them."""
+        ...
+
     def savepoint(self) -> AbstractContextManager[None]:
         """Open a part that can fail alone: leaving it by an exception takes back what it did, and no more."""
         ...
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
-        """Return the memories that are not deleted and bear one of the (project, key) pairs."""
+        """Return the memories that hold one of the (project, key) pairs and are neither deleted nor quarantined."""
         ...
 
     def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
@@ -233,8 +251,21 @@ class Transaction(ConflictWrites, Protocol):
         """
         ...
 
+    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+        """Give *memories* a *status* other than ACTIVE and DELETED, each a next revision; return them as they are now.
+
+        As `update` of each would, but in few statements, however many they are; they no longer claim their content.
+
+        Raises:
+            UniquenessRaceError: One of them is not the stored revision.
+        """
+        ...
+
     def purge(self, memory: Memory) -> None:
-        """Remove a memory and all that is stored of it, its revisions and conflicts too; the outbox says so."""
+        """Remove a memory and all that is stored of it, its revisions and conflicts too.
+
+        The outbox and a tombstone say so.
+        """
         ...
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -263,8 +294,18 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        ...
+
+    @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
+        ...
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
         ...
 
     @property
@@ -275,6 +316,11 @@ class MetadataStore(Protocol):
     @property
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
+        ...
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints, and what is left of purged memories."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -16,7 +16,7 @@ from memsvc.engine.application import Application
 from memsvc.server.addresses import AddressError, bound_address, make_room, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, Health
+from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
 from memsvc.server.interceptors.access_log import AccessLog
 from memsvc.server.interceptors.around import Interception
 from memsvc.server.interceptors.deadline import DeadlineLimit
@@ -27,8 +27,15 @@ from memsvc.server.memory import MemoryServicer
 from memsvc.server.options import ServerOptions
 from memsvc.server.reflection import add_reflection
 from memsvc.server.search import SearchServicer
+from memsvc.server.session import SessionServicer
 from memsvc.server.waiting import IndexWait
-from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+from memsvc.server.watching import Watches
+from memsvc.v1 import (
+    lifecycle_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    search_service_pb2_grpc,
+    session_service_pb2_grpc,
+)
 
 KEEPALIVE_TIMEOUT_MS = 20_000
 MIN_PING_INTERVAL_MS = 10_000
@@ -49,8 +56,11 @@ def build(application: Application, options: ServerOptions, *, now: Callable[[],
         search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
         write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor),
         meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
+        language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
+        watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
     )
-    return Server(Edge(application, executors, IndexWait(application.indexer), options, now))
+    watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
+    return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches))
 
 
 class Server:
@@ -123,6 +133,7 @@ class Server:
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait({self._following})
+        self._edge.watches.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
         await asyncio.to_thread(self._release)
@@ -138,9 +149,10 @@ class Server:
         memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._edge), server)
         search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._edge), server)
         lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._edge), server)
+        session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._edge), server)
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._edge.options.reflection:
-            add_reflection(server, (MEMORY_SERVICE, SEARCH_SERVICE, LIFECYCLE_SERVICE, HEALTH_SERVICE))
+            add_reflection(server, (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, LIFECYCLE_SERVICE, HEALTH_SERVICE))
 
 
 async def _listen(server: grpc.aio.Server, address: str) -> str:

@@ -10,6 +10,7 @@ from memsvc.engine.application import Application
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
 from memsvc.server.waiting import IndexWait
+from memsvc.server.watching import Watches
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Edge:
     Attributes:
         waits: Waits for the indexes without holding a thread.
         now: The clock, in UTC.
+        watches: The watches that are open.
     """
 
     application: Application
@@ -26,3 +28,4 @@ class Edge:
     waits: IndexWait
     options: ServerOptions
     now: Callable[[], datetime]
+    watches: Watches

@@ -80,13 +80,15 @@ def _in_time(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """The pools of the server: searches never wait behind writes, nor lookups behind searches."""
+    """The pools of the server, so that searches do not wait behind writes, nor writes behind a language model."""
 
     search: NamedExecutor
     write: NamedExecutor
     meta: NamedExecutor
+    language: NamedExecutor
+    watch: NamedExecutor
 
     def close(self) -> None:
         """Close all of them."""
-        for executor in (self.search, self.write, self.meta):
+        for executor in (self.search, self.write, self.meta, self.language, self.watch):
             executor.close()

@@ -17,6 +17,7 @@ OVERALL = ""
 MEMORY_SERVICE = "memsvc.v1.MemoryService"
 SEARCH_SERVICE = "memsvc.v1.SearchService"
 LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
+SESSION_SERVICE = "memsvc.v1.SessionService"
 REPLAY_SECONDS = 0.1
 """How often to look whether the indexes have caught up after a start: looking costs nothing."""
 
@@ -25,6 +26,7 @@ NEEDS: Mapping[str, frozenset[str]] = {
     OVERALL: STORE,
     MEMORY_SERVICE: STORE,
     LIFECYCLE_SERVICE: STORE,
+    SESSION_SERVICE: STORE,
     SEARCH_SERVICE: STORE,
     READINESS: STORE,
 }

@@ -141,5 +141,6 @@ def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:
         duplicates=reached.duplicates - before.duplicates,
         failed=reached.failed - before.failed,
         conflicts=reached.conflicts - before.conflicts,
+        redacted=reached.redacted - before.redacted,
         failures=(),
     )

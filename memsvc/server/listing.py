@@ -10,6 +10,7 @@ from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import ids_from_proto
+from memsvc.server.convert.history import as_of_from_proto
 from memsvc.server.convert.memory import memory_to_proto
 from memsvc.server.convert.orders import order_from_proto
 from memsvc.server.convert.selections import selection_from_proto
@@ -53,13 +54,15 @@ def list_memories(
     """
     digest = tokens.digest(request, without=UNBOUND)
     after = tokens.list_cursor(request.page_token, digest)
-    memories, following = application.recollect.page(
-        scope,
-        selection_from_proto(request.filter, now=now),
-        order=order_from_proto(request.order_by),
-        after=after,
-        limit=request.page_size or limits.PAGE_SIZE_DEFAULT,
-    )
+    as_of = as_of_from_proto(request.as_of, now)
+    selection = selection_from_proto(request.filter, now=now, as_of=as_of)
+    order, limit = order_from_proto(request.order_by), request.page_size or limits.PAGE_SIZE_DEFAULT
+    if as_of is not None and as_of.known_time is not None:
+        memories, following = application.retrospect.page(
+            scope, selection, moment=as_of.known_time, order=order, after=after, limit=limit
+        )
+    else:
+        memories, following = application.recollect.page(scope, selection, order=order, after=after, limit=limit)
     return pb.ListMemoriesResponse(
         memories=[memory_to_proto(memory) for memory in memories],
         next_page_token="" if following is None else tokens.list_token(following, digest),

@@ -11,6 +11,7 @@ import grpc
 
 from memsvc.domain.drafts import Written
 from memsvc.server import calls
+from memsvc.server.capturing import CapturingMethods
 from memsvc.server.conflicts import ConflictCalls, with_chain
 from memsvc.server.convert import writes as out
 from memsvc.server.convert.drafts import draft_from_proto, write_options
@@ -19,16 +20,21 @@ from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.edge import Edge
+from memsvc.server.history import RevisionMethods, get_memory
 from memsvc.server.importing import ImportStream
 from memsvc.server.listing import batch_get_memories, batch_written, list_memories
+from memsvc.server.reviewing import ReviewMethods
 from memsvc.server.validate import reads, writes
+from memsvc.server.watching_methods import WatchingMethods
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class MemoryServicer(ConflictCalls, pb_grpc.MemoryServiceServicer):
+class MemoryServicer(
+    CapturingMethods, RevisionMethods, WatchingMethods, ReviewMethods, ConflictCalls, pb_grpc.MemoryServiceServicer
+):
     """Writes memories and reads them by id, by key or as a list."""
 
     def __init__(self, edge: Edge) -> None:
@@ -80,10 +86,7 @@ class MemoryServicer(ConflictCalls, pb_grpc.MemoryServiceServicer):
         """Return one memory by id or key."""
         reads.check_get(request)
         scope = scope_from(request.scope, calls.principal.get())
-        if request.WhichOneof("by") == "key":
-            memory = await self._meta.run(self._app.recollect.get_by_key, scope, request.key)
-        else:
-            memory = await self._meta.run(self._app.recollect.get, scope, request.id.lower())
+        memory = await self._meta.run(get_memory, self._edge, scope, request)
         response = pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_chain:

@@ -16,6 +16,7 @@ class ServerOptions:
         grace_seconds: How long calls under way may go on after the server was told to stop.
         max_message_bytes: The largest message that is taken in or sent.
         search_threads: How many searches run at once; likewise writes, and all other calls (meta).
+        language_threads: How many calls wait for a language model at once.
         queue_factor: How many calls may wait for each thread before further ones are refused.
         default_deadline_seconds: The time given to a unary call whose client set no deadline.
         keepalive_seconds: How often an idle connection is tried.
@@ -23,6 +24,8 @@ class ServerOptions:
         reflection: Whether clients may ask for the API's description.
         default_weighting: The weighting of searches that name none.
         version: The service's version, as Diagnose tells it.
+        watch_streams: How many watches may be open; further ones are refused.
+        watch_threads: How many threads read changes for them.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -31,6 +34,7 @@ class ServerOptions:
     search_threads: int = 8
     write_threads: int = 32
     meta_threads: int = 8
+    language_threads: int = 4
     queue_factor: int = 4
     default_deadline_seconds: float = 30.0
     keepalive_seconds: float = 120.0
@@ -38,3 +42,5 @@ class ServerOptions:
     reflection: bool = True
     default_weighting: Weighting | None = None
     version: str = ""
+    watch_streams: int = 1_000
+    watch_threads: int = 2

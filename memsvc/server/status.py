@@ -67,9 +67,16 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
     return (reply,)
 
 
+_RESOURCES = {"checkpoint": "checkpoint", "session_id": "session", "memory": "memory", "memory_id": "memory"}
+
+
 def _resource(error: MemsvcError) -> Sequence[Message]:
-    name = error.metadata.get("memory", error.metadata.get("memory_id", ""))
-    return (details.ResourceInfo(resource_type="memory", resource_name=name, description=cut(error.message)),)
+    named = error.metadata
+    key = next((key for key in _RESOURCES if key in named), "memory")
+    resource = details.ResourceInfo(
+        resource_type=_RESOURCES[key], resource_name=named.get(key, ""), description=cut(error.message)
+    )
+    return (resource,)
 
 
 def _conflict(error: MemsvcError) -> Sequence[Message]:
@@ -106,6 +113,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.SupersedeCycleError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ConflictNotFoundError: Row(_CODE.NOT_FOUND, _conflict),
     errors.ConflictSettledError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.RevisionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RequestIdReusedError: Row(_CODE.ALREADY_EXISTS),
     errors.DimensionMismatchError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.CapabilityMissingError: Row(_CODE.UNIMPLEMENTED),
@@ -115,6 +125,13 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
     errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.SessionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.SessionExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
+    errors.SessionNotActiveError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NotQuarantinedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
+    errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

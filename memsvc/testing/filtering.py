@@ -9,7 +9,20 @@ import pytest
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Attributes
-from memsvc.domain.filters import MAX_DEPTH, NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
+from memsvc.domain.filters import (
+    MAX_DEPTH,
+    NUMBERS,
+    STORE_ONLY,
+    VALIDITY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    Not,
+    Or,
+    Range,
+    metadata_term,
+)
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -35,6 +48,8 @@ VALUES: dict[Field, tuple[int, int]] = {
     Field.UPDATE_TIME: (to_micros(NOW), to_micros(LATER)),
     Field.EVENT_TIME: (to_micros(NOW), to_micros(LATER)),
     Field.EXPIRE_TIME: (to_micros(NOW), to_micros(LATER)),
+    Field.VALID_FROM: (to_micros(NOW), to_micros(LATER)),
+    Field.VALID_TO: (to_micros(NOW), to_micros(LATER)),
 }
 """A smaller and a larger value of each field that holds a number."""
 ODD = [
@@ -59,7 +74,8 @@ ODD += ["null", "true", "1", "[1]", "{}", "a\nb", "a\tb", "nul\x00byte", "nul", 
 
 def everything(row: int, /, **values: Any) -> Attributes:
     """Return attributes that have a value in every field; *values* are those of `Attributes`."""
-    plain = factories.attributes(row, event_time=NOW, expire_time=LATER, tags=("a",), metadata={"k": "v"})
+    times = {"event_time": NOW, "expire_time": LATER, "valid_from": NOW, "valid_to": LATER}
+    plain = factories.attributes(row, **times, tags=("a",), metadata={"k": "v"})
     return plain._replace(**values)
 
 
@@ -137,7 +153,7 @@ class FilteringContract(IndexSeams[E, M]):
         assert self.rows(live, where=Range(Field.CONFIDENCE, above=0.3)) == [4, 5]
         assert self.rows(live, where=AnyOf(Field.CONFIDENCE, (0, 1))) == []
 
-    @pytest.mark.parametrize("field", [Field.EVENT_TIME, Field.EXPIRE_TIME], ids=str)
+    @pytest.mark.parametrize("field", [Field.EVENT_TIME, Field.EXPIRE_TIME, *sorted(VALIDITY)], ids=str)
     def test_absent_number_matches_only_the_negation(self, live: FullIndex[E, M], field: Field) -> None:
         """A memory without the time is in no range, and in the negation of each."""
         self.put(live, factories.attributes(1), everything(2))
@@ -255,4 +271,4 @@ class FilteringContract(IndexSeams[E, M]):
 
     def test_every_number_is_tried(self) -> None:
         """The contract knows every field of numbers that an index filters by."""
-        assert set(VALUES) == NUMBERS - {Field.ACCESS_TIME}
+        assert set(VALUES) == NUMBERS - STORE_ONLY

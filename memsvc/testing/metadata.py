@@ -14,14 +14,17 @@ from memsvc.domain.query import Order
 from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
+from memsvc.testing.store_changes import StoreChangesContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
+from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
+from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_writes import StoreWritesContract
 
@@ -36,6 +39,9 @@ class MetadataStoreContract(
     StoreFiltersContract,
     StoreFeedContract,
     StoreConflictsContract,
+    StoreSessionsContract,
+    StoreChangesContract,
+    StoreHistoryContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

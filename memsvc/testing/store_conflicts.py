@@ -101,6 +101,19 @@ class StoreConflictsContract(StoreSeams):
             assert transaction.open_conflicts(OWNER, [older.id]) == []
         assert store.conflicts.get([made.id], reach=ADA) == {made.id: done}
 
+    def test_conflicts_over_a_memory_are_found(self, store: MetadataStore) -> None:
+        """Those of every state in which it is the older side, newest first; of its owner alone."""
+        a, b, c = insert(store, *(factories.memory(text) for text in "abc"))
+        made = [conflict(a, b, state=ConflictState.REJECTED, resolve_time=NOW), conflict(b, c), conflict(a, c)]
+        with store.transaction() as transaction:
+            transaction.add_conflicts(made)
+
+            assert transaction.conflicts_over(OWNER, a.id, limit=9) == [made[2], made[0]]
+            assert transaction.conflicts_over(OWNER, a.id, limit=1) == [made[2]]
+            assert transaction.conflicts_over(OWNER, c.id, limit=9) == []
+            assert transaction.conflicts_over(Scope("bob").owner, a.id, limit=9) == []
+            assert transaction.conflicts_over(OWNER, a.id, limit=0) == []
+
     def test_conflicts_survive_a_restart(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """What was committed is there after the store was closed."""
         older, newer = insert(store, stating("a", HOME), factories.memory("b"))

@@ -91,12 +91,28 @@ class StoreFeedContract(StoreSeams):
         clock.moment = NOW + timedelta(seconds=1)
         insert(store, factories.memory("later"))
         changes = store.feed.pending(limit=9)
-        store.feed.mark_applied([changes[0], changes[2], changes[3]])
+        store.feed.mark_applied(changes)
 
         assert store.feed.trim(before=NOW) == 0
-        assert store.feed.trim(before=clock.moment) == 2
-        assert [change.position for change in store.feed.since(0, limit=9)] == [2, 4]
-        assert (store.feed.applied(), store.feed.head()) == (1, 4)
+        assert store.feed.trim(before=clock.moment) == 3
+        assert [change.position for change in store.feed.since(0, limit=9)] == [4]
+        assert (store.feed.applied(), store.feed.head()) == (4, 4)
+
+    def test_trim_leaves_no_gap(self, store: MetadataStore, clock: Clock) -> None:
+        """A change that must stay, being young or not applied, keeps all that come after it."""
+        _insert_many(store, 2)
+        clock.moment = NOW + timedelta(seconds=1)
+        insert(store, factories.memory("after the clock was set back"))
+        clock.moment = NOW
+        insert(store, factories.memory("3"))
+        changes = store.feed.pending(limit=9)
+        store.feed.mark_applied([changes[0], changes[2], changes[3]])
+        late = NOW + timedelta(seconds=1)
+
+        assert store.feed.trim(before=late) == 1
+        store.feed.mark_applied([changes[1]])
+        assert store.feed.trim(before=late) == 1
+        assert [change.position for change in store.feed.since(0, limit=9)] == [3, 4]
 
     def test_positions_go_on_after_everything_was_trimmed(self, store: MetadataStore, clock: Clock) -> None:
         """With an empty outbox head and applied stay where they were, and the next change follows them."""

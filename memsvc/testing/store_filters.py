@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier
 from memsvc.domain.query import Order
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
@@ -28,14 +28,24 @@ STRINGS: dict[Field, tuple[str, str]] = {
     Field.TIER: (Tier.ACTIVE, Tier.ARCHIVED),
     Field.STATUS: (Status.ACTIVE, Status.DELETED),
     Field.SPEAKER: ("Anna", ""),
+    Field.ORIGIN: (Origin.USER, Origin.TOOL),
     Field.TAGS: ("python", "python3"),
     Field.METADATA: ("a.b=1", "a.b=10"),
 }
-TIMES = (Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
-ABSENT = (Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
+TIMES = (
+    Field.CREATE_TIME,
+    Field.UPDATE_TIME,
+    Field.ACCESS_TIME,
+    Field.EVENT_TIME,
+    Field.EXPIRE_TIME,
+    Field.VALID_FROM,
+    Field.VALID_TO,
+)
+ABSENT = (Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO)
 NUMBERS: dict[Field, tuple[int, int]] = {
     Field.IMPORTANCE: (2, 4),
     Field.CONFIDENCE: (0, 1),
+    Field.TRUST: (0, 1),
     **dict.fromkeys(TIMES, (to_micros(NOW), to_micros(LATER))),
 }
 ODD = [
@@ -61,6 +71,8 @@ def everything(number: int, **fields: Any) -> Memory:
         access_time=NOW,
         event_time=NOW,
         expire_time=LATER,
+        valid_from=LATER,
+        valid_to=LATER,
         tags=("a",),
         metadata={"k": "v"},
         key=f"k{number}",

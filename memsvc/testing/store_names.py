@@ -30,6 +30,7 @@ class StoreNamesContract(StoreSeams):
             {"key": "k "},
             {"key": ""},
             {"status": Status.DELETED},
+            {"status": Status.QUARANTINED},
         ],
         ids=str,
     )
@@ -56,6 +57,7 @@ class StoreNamesContract(StoreSeams):
             ({"user_id": "ada-2"}, True),
             ({"kind": Kind.NOTE}, True),
             ({"status": Status.DELETED}, True),
+            ({"status": Status.QUARANTINED}, True),
             ({}, False),
         ],
         ids=str,

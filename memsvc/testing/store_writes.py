@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 import pytest
 
 from memsvc.domain.indexing import ChangeAction, Chunk
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
 from memsvc.domain.query import Candidate
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
@@ -50,12 +50,18 @@ def full_memory() -> Memory:
         access_time=NOW - timedelta(days=20000),
         event_time=NOW - timedelta(microseconds=1),
         expire_time=NOW + timedelta(days=100_000),
+        valid_from=NOW - timedelta(days=10_000),
+        valid_to=NOW + timedelta(days=1_000, microseconds=3),
         work_in_progress=True,
         source="chat",
         metadata={"a": {"b": [1, 2.5, "x", None, True, {"c": []}]}, "e": {}, ODD: ODD, "": -(2**50)},
         supersedes_id="old",
         superseded_by_id="new",
         revision=3,
+        origin=Origin.DOCUMENT,
+        trust=0.123457,
+        derived_from=("01890000-0000-7000-8000-00000000000b", "源"),
+        review=Review.APPROVED,
     )
 
 

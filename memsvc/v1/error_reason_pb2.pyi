@@ -89,6 +89,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
     changes left. Retry after the delay in the google.rpc.RetryInfo.
     """
+    ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 50
+    """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+    that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+    those it has.
+    """
+    ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 51
+    """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+    found.
+    """
+    ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 52
+    """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+    already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
+    """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 14
     """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
@@ -111,6 +125,38 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_CONFLICT_SETTLED: _ErrorReason.ValueType  # 23
     """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
     Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
+    """
+    ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 30
+    """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
+    project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+    `session_id`. Open it with CreateSession, or check the scope; do not retry.
+    """
+    ERROR_REASON_SESSION_EXISTS: _ErrorReason.ValueType  # 31
+    """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+    changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
+    """
+    ERROR_REASON_SESSION_NOT_ACTIVE: _ErrorReason.ValueType  # 32
+    """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
+    changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
+    """
+    ERROR_REASON_NOT_QUARANTINED: _ErrorReason.ValueType  # 40
+    """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
+    for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
+    present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+    """
+    ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 41
+    """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
+    it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+    Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+    """
+    ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 42
+    """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
+    the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
+    or filter more narrowly, and resume with the cursor of the last response.
+    """
+    ERROR_REASON_SERVER_STOPPING: _ErrorReason.ValueType  # 43
+    """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
+    metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -188,6 +234,20 @@ ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 13
 and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
 changes left. Retry after the delay in the google.rpc.RetryInfo.
 """
+ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 50
+"""ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
+that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
+those it has.
+"""
+ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 51
+"""ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
+Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
+found.
+"""
+ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 52
+"""ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
+already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
+"""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
 "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
@@ -210,5 +270,37 @@ scope, or one of its memories was removed for good. Metadata: `conflict_id`. Lis
 ERROR_REASON_CONFLICT_SETTLED: ErrorReason.ValueType  # 23
 """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
 Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
+"""
+ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 30
+"""ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
+project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+`session_id`. Open it with CreateSession, or check the scope; do not retry.
+"""
+ERROR_REASON_SESSION_EXISTS: ErrorReason.ValueType  # 31
+"""ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
+"""
+ERROR_REASON_SESSION_NOT_ACTIVE: ErrorReason.ValueType  # 32
+"""ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
+changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
+"""
+ERROR_REASON_NOT_QUARANTINED: ErrorReason.ValueType  # 40
+"""ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
+for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
+present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+"""
+ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 41
+"""ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
+it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+"""
+ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 42
+"""ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
+the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
+or filter more narrowly, and resume with the cursor of the last response.
+"""
+ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 43
+"""ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
+metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

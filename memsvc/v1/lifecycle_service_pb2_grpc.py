@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -59,6 +60,26 @@ class LifecycleServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.FromString,
                 _registered_method=True)
+        self.CreateCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/CreateCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.FromString,
+                _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ListCheckpoints',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.FromString,
+                _registered_method=True)
+        self.DiffCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/DiffCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.FromString,
+                _registered_method=True)
+        self.RollbackToCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
+                _registered_method=True)
 
 
 class LifecycleServiceServicer(object):
@@ -100,6 +121,38 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateCheckpoint(self, request, context):
+        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
+        nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCheckpoints(self, request, context):
+        """ListCheckpoints returns the checkpoints of a project, newest first, page by page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiffCheckpoint(self, request, context):
+        """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackToCheckpoint(self, request, context):
+        """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+        softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
+        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
+        between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -122,6 +175,26 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.GetPerformance,
                     request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.SerializeToString,
+            ),
+            'CreateCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'DiffCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.SerializeToString,
+            ),
+            'RollbackToCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackToCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -237,6 +310,114 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/GetPerformance',
             memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.SerializeToString,
             memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/CreateCheckpoint',
+            memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ListCheckpoints',
+            memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/DiffCheckpoint',
+            memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackToCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
+            memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -51,6 +52,20 @@ class LifecycleServiceStub:
     """
     GetPerformance: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetPerformanceRequest, _lifecycle_service_pb2.GetPerformanceResponse]
     """GetPerformance tells how long operations took since the process started."""
+    CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.CreateCheckpointRequest, _history_pb2.CreateCheckpointResponse]
+    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
+    nothing.
+    """
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListCheckpointsRequest, _history_pb2.ListCheckpointsResponse]
+    """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
+    DiffCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.DiffCheckpointRequest, _history_pb2.DiffCheckpointResponse]
+    """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+    RollbackToCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackToCheckpointRequest, _history_pb2.RollbackToCheckpointResponse]
+    """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+    softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
+    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
+    between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -75,6 +90,20 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     GetPerformance: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetPerformanceRequest, _lifecycle_service_pb2.GetPerformanceResponse]  # type: ignore[assignment]
     """GetPerformance tells how long operations took since the process started."""
+    CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.CreateCheckpointRequest, _history_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
+    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
+    nothing.
+    """
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_history_pb2.ListCheckpointsRequest, _history_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+    """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
+    DiffCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.DiffCheckpointRequest, _history_pb2.DiffCheckpointResponse]  # type: ignore[assignment]
+    """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+    RollbackToCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackToCheckpointRequest, _history_pb2.RollbackToCheckpointResponse]  # type: ignore[assignment]
+    """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+    softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
+    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
+    between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -120,5 +149,43 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.GetPerformanceResponse, _abc.Awaitable[_lifecycle_service_pb2.GetPerformanceResponse]]:
         """GetPerformance tells how long operations took since the process started."""
+
+    @_abc_1.abstractmethod
+    def CreateCheckpoint(
+        self,
+        request: _history_pb2.CreateCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.CreateCheckpointResponse, _abc.Awaitable[_history_pb2.CreateCheckpointResponse]]:
+        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
+        nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def ListCheckpoints(
+        self,
+        request: _history_pb2.ListCheckpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.ListCheckpointsResponse, _abc.Awaitable[_history_pb2.ListCheckpointsResponse]]:
+        """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
+
+    @_abc_1.abstractmethod
+    def DiffCheckpoint(
+        self,
+        request: _history_pb2.DiffCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.DiffCheckpointResponse, _abc.Awaitable[_history_pb2.DiffCheckpointResponse]]:
+        """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+
+    @_abc_1.abstractmethod
+    def RollbackToCheckpoint(
+        self,
+        request: _history_pb2.RollbackToCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.RollbackToCheckpointResponse, _abc.Awaitable[_history_pb2.RollbackToCheckpointResponse]]:
+        """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+        softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
+        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
+        between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -95,6 +95,7 @@ class CreateMemoryResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. Never UNSPECIFIED."""
     consistency_token: _builtins.str
@@ -109,6 +110,10 @@ class CreateMemoryResponse(_message.Message):
         as conflict_policy says. In a repeated answer their memories are as they are now.
         """
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
@@ -116,10 +121,11 @@ class CreateMemoryResponse(_message.Message):
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
         conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -222,6 +228,7 @@ class BatchCreateResult(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. UNSPECIFIED when it failed."""
     @_builtins.property
@@ -238,6 +245,10 @@ class BatchCreateResult(_message.Message):
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
         """conflicts are what the item contradicts, items before it included; as in CreateMemoryResponse.conflicts."""
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
@@ -245,10 +256,11 @@ class BatchCreateResult(_message.Message):
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         status: _types_pb2.ItemStatus | None = ...,
         conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -446,6 +458,7 @@ class ImportMemoriesResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
+    REDACTED_FIELD_NUMBER: _builtins.int
     received: _builtins.int
     """received is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
     created: _builtins.int
@@ -472,6 +485,8 @@ class ImportMemoriesResponse(_message.Message):
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
     conflicts: _builtins.int
     """conflicts is how many conflicts were found; ListConflicts shows them. It never shrinks."""
+    redacted: _builtins.int
+    """redacted is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
         """failures are the memories that failed since the last response of this stream, by index. At most 1 000 in one
@@ -492,10 +507,11 @@ class ImportMemoriesResponse(_message.Message):
         consistency_token: _builtins.str = ...,
         memories_per_second: _builtins.float = ...,
         conflicts: _builtins.int = ...,
+        redacted: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -505,7 +521,8 @@ Global___ImportMemoriesResponse: _TypeAlias = ImportMemoriesResponse  # noqa: Y0
 class GetMemoryRequest(_message.Message):
     """GetMemoryRequest asks for one memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status.
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status; with `as_of` for
+    one that was not there yet, DELETED or not true then. NOT_FOUND (REVISION_NOT_FOUND) for an unknown revision.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -514,6 +531,8 @@ class GetMemoryRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     INCLUDE_CHAIN_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID. Visible are those of the scope's project and the global ones."""
     key: _builtins.str
@@ -522,9 +541,19 @@ class GetMemoryRequest(_message.Message):
     """
     include_chain: _builtins.bool
     """include_chain also asks for the chain of supersession that the memory is part of. False: it is left out."""
+    revision: _builtins.int
+    """revision asks for the memory as it was at this revision, also when it is DELETED by now. Only with `id`, and not
+    together with as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says from where to look. Required."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of asks for the memory as it was at a moment; by `key` for the memory that bore it then. Such a read does not
+        count as an access. Unset: as it is.
+        """
 
     def __init__(
         self,
@@ -533,10 +562,12 @@ class GetMemoryRequest(_message.Message):
         id: _builtins.str = ...,
         key: _builtins.str = ...,
         include_chain: _builtins.bool = ...,
+        revision: _builtins.int = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -554,7 +585,7 @@ class GetMemoryResponse(_message.Message):
     CHAIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory at its present revision. Always set."""
+        """memory is the memory at its present revision, or the one asked for. Always set."""
 
     @_builtins.property
     def chain(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
@@ -654,6 +685,7 @@ class ListMemoriesRequest(_message.Message):
     ORDER_BY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     order_by: _builtins.str
     """order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
     then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
@@ -673,6 +705,12 @@ class ListMemoriesRequest(_message.Message):
     def filter(self) -> _types_pb2.Filter:
         """filter narrows the list. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of lists what was known, or what was true, at a moment; filter and order_by look at the memories as they were.
+        With known_time the cost grows with the number of memories that changed since. Unset: now.
+        """
+
     def __init__(
         self,
         *,
@@ -681,10 +719,11 @@ class ListMemoriesRequest(_message.Message):
         order_by: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -801,6 +840,7 @@ class UpdateMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
@@ -813,16 +853,21 @@ class UpdateMemoryResponse(_message.Message):
         what it states as it was.
         """
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
         conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -923,7 +968,11 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED or superseded memory changes nothing and is no error; a DEPRECATED one whose successor was removed for good is ACTIVE again. A restored memory is compared with no other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now."""
+    """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
+    and is no error; a DEPRECATED one whose successor was removed for good is ACTIVE again. A memory that waited for a
+    review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
+    other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str

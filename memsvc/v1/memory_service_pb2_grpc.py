@@ -3,8 +3,12 @@
 import grpc
 import warnings
 
+from memsvc.v1 import capture_pb2 as memsvc_dot_v1_dot_capture__pb2
 from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
+from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
+from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
+from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -104,6 +108,51 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/ResolveConflict',
                 request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
+                _registered_method=True)
+        self.CaptureMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/CaptureMemory',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+                _registered_method=True)
+        self.FlushMessages = channel.unary_unary(
+                '/memsvc.v1.MemoryService/FlushMessages',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+                _registered_method=True)
+        self.AppendMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/AppendMemory',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+                _registered_method=True)
+        self.IngestDocument = channel.stream_unary(
+                '/memsvc.v1.MemoryService/IngestDocument',
+                request_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
+                _registered_method=True)
+        self.WatchMemories = channel.unary_stream(
+                '/memsvc.v1.MemoryService/WatchMemories',
+                request_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+                _registered_method=True)
+        self.ListQuarantined = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListQuarantined',
+                request_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+                _registered_method=True)
+        self.ReviewMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ReviewMemory',
+                request_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListRevisions = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListRevisions',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+                _registered_method=True)
+        self.RollbackMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/RollbackMemory',
+                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -213,6 +262,74 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CaptureMemory(self, request, context):
+        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FlushMessages(self, request, context):
+        """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AppendMemory(self, request, context):
+        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        knowledge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def IngestDocument(self, request_iterator, context):
+        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        has closed its side.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchMemories(self, request, context):
+        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuarantined(self, request, context):
+        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReviewMemory(self, request, context):
+        """ReviewMemory approves or rejects a quarantined memory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevisions(self, request, context):
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackMemory(self, request, context):
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -275,6 +392,51 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.ResolveConflict,
                     request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.SerializeToString,
+            ),
+            'CaptureMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.CaptureMemory,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.SerializeToString,
+            ),
+            'FlushMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.FlushMessages,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.SerializeToString,
+            ),
+            'AppendMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendMemory,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.SerializeToString,
+            ),
+            'IngestDocument': grpc.stream_unary_rpc_method_handler(
+                    servicer.IngestDocument,
+                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.SerializeToString,
+            ),
+            'WatchMemories': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchMemories,
+                    request_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.SerializeToString,
+            ),
+            'ListQuarantined': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuarantined,
+                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.SerializeToString,
+            ),
+            'ReviewMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReviewMemory,
+                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.SerializeToString,
+            ),
+            'ListRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevisions,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.SerializeToString,
+            ),
+            'RollbackMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackMemory,
+                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -611,6 +773,249 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/ResolveConflict',
             memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
             memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CaptureMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/CaptureMemory',
+            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FlushMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/FlushMessages',
+            memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppendMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/AppendMemory',
+            memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IngestDocument(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/memsvc.v1.MemoryService/IngestDocument',
+            memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
+            memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/WatchMemories',
+            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuarantined(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListQuarantined',
+            memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
+            memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReviewMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ReviewMemory',
+            memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListRevisions',
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/RollbackMemory',
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,8 +5,12 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import capture_pb2 as _capture_pb2
 from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
+from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
+from memsvc.v1 import review_pb2 as _review_pb2
+from memsvc.v1 import watch_pb2 as _watch_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -84,6 +88,34 @@ class MemoryServiceStub:
     """
     ResolveConflict: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]
     """ResolveConflict settles an open conflict between two memories."""
+    CaptureMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]
+    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    FlushMessages: _grpc.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]
+    """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+    AppendMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]
+    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    knowledge.
+    """
+    IngestDocument: _grpc.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]
+    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    has closed its side.
+    """
+    WatchMemories: _grpc.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _grpc.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _grpc.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]
+    """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -140,6 +172,34 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ResolveConflict: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]  # type: ignore[assignment]
     """ResolveConflict settles an open conflict between two memories."""
+    CaptureMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
+    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    FlushMessages: _aio.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]  # type: ignore[assignment]
+    """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+    AppendMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]  # type: ignore[assignment]
+    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    knowledge.
+    """
+    IngestDocument: _aio.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]  # type: ignore[assignment]
+    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    has closed its side.
+    """
+    WatchMemories: _aio.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
+    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """
+    ListQuarantined: _aio.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
+    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    ReviewMemory: _aio.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
+    """ReviewMemory approves or rejects a quarantined memory."""
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+    count as an access.
+    """
+    RollbackMemory: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
+    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+    and a rollback can be rolled back.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
@@ -265,5 +325,87 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_conflicts_pb2.ResolveConflictResponse, _abc.Awaitable[_conflicts_pb2.ResolveConflictResponse]]:
         """ResolveConflict settles an open conflict between two memories."""
+
+    @_abc_1.abstractmethod
+    def CaptureMemory(
+        self,
+        request: _capture_pb2.CaptureMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.CaptureMemoryResponse, _abc.Awaitable[_capture_pb2.CaptureMemoryResponse]]:
+        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+
+    @_abc_1.abstractmethod
+    def FlushMessages(
+        self,
+        request: _capture_pb2.FlushMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.FlushMessagesResponse, _abc.Awaitable[_capture_pb2.FlushMessagesResponse]]:
+        """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
+
+    @_abc_1.abstractmethod
+    def AppendMemory(
+        self,
+        request: _capture_pb2.AppendMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.AppendMemoryResponse, _abc.Awaitable[_capture_pb2.AppendMemoryResponse]]:
+        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        knowledge.
+        """
+
+    @_abc_1.abstractmethod
+    def IngestDocument(
+        self,
+        request_iterator: _MaybeAsyncIterator[_capture_pb2.IngestDocumentRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_capture_pb2.IngestDocumentResponse, _abc.Awaitable[_capture_pb2.IngestDocumentResponse]]:
+        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        has closed its side.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchMemories(
+        self,
+        request: _watch_pb2.WatchMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_watch_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_watch_pb2.WatchMemoriesResponse]]:
+        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
+        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """
+
+    @_abc_1.abstractmethod
+    def ListQuarantined(
+        self,
+        request: _review_pb2.ListQuarantinedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ListQuarantinedResponse, _abc.Awaitable[_review_pb2.ListQuarantinedResponse]]:
+        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+
+    @_abc_1.abstractmethod
+    def ReviewMemory(
+        self,
+        request: _review_pb2.ReviewMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.ReviewMemoryResponse, _abc.Awaitable[_review_pb2.ReviewMemoryResponse]]:
+        """ReviewMemory approves or rejects a quarantined memory."""
+
+    @_abc_1.abstractmethod
+    def ListRevisions(
+        self,
+        request: _history_pb2.ListRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.ListRevisionsResponse, _abc.Awaitable[_history_pb2.ListRevisionsResponse]]:
+        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
+        count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def RollbackMemory(
+        self,
+        request: _history_pb2.RollbackMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_history_pb2.RollbackMemoryResponse, _abc.Awaitable[_history_pb2.RollbackMemoryResponse]]:
+        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
+        and a rollback can be rolled back.
+        """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15memsvc/v1/types.proto\"w\n\rFusionWeights\x12\x12\n\x05\x64\x65nse\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04\x62m25\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\rkeyword_table\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x08\n\x06_denseB\x07\n\x05_bm25B\x10\n\x0e_keyword_table\"\xee\x01\n\x06\x46usion\x12\'\n\x06method\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.FusionMethod\x12\'\n\x06preset\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.FusionPreset\x12)\n\x07weights\x18\x03 \x01(\x0b\x32\x18.memsvc.v1.FusionWeights\x12\x15\n\rrank_constant\x18\x04 \x01(\r\x12/\n\rnormalization\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.Normalization\x12\x1f\n\x17single_retriever_factor\x18\x06 \x01(\x01\"_\n\tWeighting\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0c\x64\x65\x63\x61y_factor\x18\x02 \x01(\x01\x12\x17\n\x0flong_term_boost\x18\x03 \x01(\x01\x12\x12\n\ncore_boost\x18\x04 \x01(\x01\"\xaf\x03\n\rSearchRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x10\n\x08keywords\x18\x04 \x03(\t\x12#\n\x04mode\x18\x05 \x01(\x0e\x32\x15.memsvc.v1.SearchMode\x12!\n\x06\x66usion\x18\x06 \x01(\x0b\x32\x11.memsvc.v1.Fusion\x12!\n\x06\x66ilter\x18\x07 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12(\n\ntime_range\x18\x08 \x01(\x0b\x32\x14.memsvc.v1.TimeRange\x12\x11\n\tmin_score\x18\t \x01(\x01\x12\r\n\x05limit\x18\n \x01(\x05\x12\x12\n\npage_token\x18\x0b \x01(\t\x12\'\n\tweighting\x18\x0c \x01(\x0b\x32\x14.memsvc.v1.Weighting\x12\x15\n\rinclude_files\x18\r \x01(\x08\x12\x0f\n\x07\x65xplain\x18\x0e \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x0f \x01(\t\x12\x15\n\rsnippet_chars\x18\x10 \x01(\x05\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05\"\x8f\x02\n\x03Hit\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\x1e\n\x05spans\x18\x04 \x03(\x0b\x32\x0f.memsvc.v1.Span\x12\x12\n\nstart_line\x18\x05 \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x06 \x01(\x05\x12\x15\n\rchunk_ordinal\x18\x07 \x01(\x05\x12\x14\n\x0cheading_path\x18\x08 \x01(\t\x12%\n\tfile_refs\x18\t \x03(\x0b\x32\x12.memsvc.v1.FileRef\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.memsvc.v1.Explanation\"s\n\x0b\x45xplanation\x12-\n\nretrievers\x18\x01 \x03(\x0b\x32\x19.memsvc.v1.RetrieverScore\x12 \n\x06\x62oosts\x18\x02 \x03(\x0b\x32\x10.memsvc.v1.Boost\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x01\"\x83\x01\n\x0eRetrieverScore\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\x11\n\traw_score\x18\x03 \x01(\x01\x12\x18\n\x10normalized_score\x18\x04 \x01(\x01\x12\r\n\x05share\x18\x05 \x01(\x01\"$\n\x05\x42oost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"]\n\x11\x44\x65gradedRetriever\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"I\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xba\x01\n\x0eSearchResponse\x12\x1c\n\x04hits\x18\x01 \x03(\x0b\x32\x0e.memsvc.v1.Hit\x12.\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1c.memsvc.v1.DegradedRetriever\x12\'\n\x07timings\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.StageTiming\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x18\n\x10total_candidates\x18\x05 \x01(\x05\"@\n\x12\x42\x61tchSearchRequest\x12*\n\x08searches\x18\x01 \x03(\x0b\x32\x18.memsvc.v1.SearchRequest\"u\n\x11\x42\x61tchSearchResult\x12-\n\x08response\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12\'\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatusH\x00\x42\x08\n\x06result\"D\n\x13\x42\x61tchSearchResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchSearchResult*t\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x01\x12\x18\n\x14SEARCH_MODE_SEMANTIC\x10\x02\x12\x17\n\x13SEARCH_MODE_KEYWORD\x10\x03*l\n\tRetriever\x12\x19\n\x15RETRIEVER_UNSPECIFIED\x10\x00\x12\x13\n\x0fRETRIEVER_DENSE\x10\x01\x12\x12\n\x0eRETRIEVER_BM25\x10\x02\x12\x1b\n\x17RETRIEVER_KEYWORD_TABLE\x10\x03*\x87\x01\n\x0c\x46usionMethod\x12\x1d\n\x19\x46USION_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46USION_METHOD_DEFAULT\x10\x01\x12!\n\x1d\x46USION_METHOD_RECIPROCAL_RANK\x10\x02\x12\x1a\n\x16\x46USION_METHOD_WEIGHTED\x10\x03*x\n\x0c\x46usionPreset\x12\x1d\n\x19\x46USION_PRESET_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46USION_PRESET_DENSE_70_BM25_30\x10\x01\x12%\n!FUSION_PRESET_DENSE_60_KEYWORD_40\x10\x02*a\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x01\x12\x16\n\x12NORMALIZATION_NONE\x10\x02\x32\x9c\x01\n\rSearchService\x12=\n\x06Search\x12\x18.memsvc.v1.SearchRequest\x1a\x19.memsvc.v1.SearchResponse\x12L\n\x0b\x42\x61tchSearch\x12\x1d.memsvc.v1.BatchSearchRequest\x1a\x1e.memsvc.v1.BatchSearchResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15memsvc/v1/types.proto\"w\n\rFusionWeights\x12\x12\n\x05\x64\x65nse\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04\x62m25\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\rkeyword_table\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x08\n\x06_denseB\x07\n\x05_bm25B\x10\n\x0e_keyword_table\"\xee\x01\n\x06\x46usion\x12\'\n\x06method\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.FusionMethod\x12\'\n\x06preset\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.FusionPreset\x12)\n\x07weights\x18\x03 \x01(\x0b\x32\x18.memsvc.v1.FusionWeights\x12\x15\n\rrank_constant\x18\x04 \x01(\r\x12/\n\rnormalization\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.Normalization\x12\x1f\n\x17single_retriever_factor\x18\x06 \x01(\x01\"_\n\tWeighting\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0c\x64\x65\x63\x61y_factor\x18\x02 \x01(\x01\x12\x17\n\x0flong_term_boost\x18\x03 \x01(\x01\x12\x12\n\ncore_boost\x18\x04 \x01(\x01\"\xcf\x03\n\rSearchRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x10\n\x08keywords\x18\x04 \x03(\t\x12#\n\x04mode\x18\x05 \x01(\x0e\x32\x15.memsvc.v1.SearchMode\x12!\n\x06\x66usion\x18\x06 \x01(\x0b\x32\x11.memsvc.v1.Fusion\x12!\n\x06\x66ilter\x18\x07 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12(\n\ntime_range\x18\x08 \x01(\x0b\x32\x14.memsvc.v1.TimeRange\x12\x11\n\tmin_score\x18\t \x01(\x01\x12\r\n\x05limit\x18\n \x01(\x05\x12\x12\n\npage_token\x18\x0b \x01(\t\x12\'\n\tweighting\x18\x0c \x01(\x0b\x32\x14.memsvc.v1.Weighting\x12\x15\n\rinclude_files\x18\r \x01(\x08\x12\x0f\n\x07\x65xplain\x18\x0e \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x0f \x01(\t\x12\x15\n\rsnippet_chars\x18\x10 \x01(\x05\x12\x1e\n\x05\x61s_of\x18\x14 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05\"\x8f\x02\n\x03Hit\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\x1e\n\x05spans\x18\x04 \x03(\x0b\x32\x0f.memsvc.v1.Span\x12\x12\n\nstart_line\x18\x05 \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x06 \x01(\x05\x12\x15\n\rchunk_ordinal\x18\x07 \x01(\x05\x12\x14\n\x0cheading_path\x18\x08 \x01(\t\x12%\n\tfile_refs\x18\t \x03(\x0b\x32\x12.memsvc.v1.FileRef\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.memsvc.v1.Explanation\"s\n\x0b\x45xplanation\x12-\n\nretrievers\x18\x01 \x03(\x0b\x32\x19.memsvc.v1.RetrieverScore\x12 \n\x06\x62oosts\x18\x02 \x03(\x0b\x32\x10.memsvc.v1.Boost\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x01\"\x83\x01\n\x0eRetrieverScore\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\x11\n\traw_score\x18\x03 \x01(\x01\x12\x18\n\x10normalized_score\x18\x04 \x01(\x01\x12\r\n\x05share\x18\x05 \x01(\x01\"$\n\x05\x42oost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"]\n\x11\x44\x65gradedRetriever\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"I\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xba\x01\n\x0eSearchResponse\x12\x1c\n\x04hits\x18\x01 \x03(\x0b\x32\x0e.memsvc.v1.Hit\x12.\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1c.memsvc.v1.DegradedRetriever\x12\'\n\x07timings\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.StageTiming\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x18\n\x10total_candidates\x18\x05 \x01(\x05\"@\n\x12\x42\x61tchSearchRequest\x12*\n\x08searches\x18\x01 \x03(\x0b\x32\x18.memsvc.v1.SearchRequest\"u\n\x11\x42\x61tchSearchResult\x12-\n\x08response\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12\'\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatusH\x00\x42\x08\n\x06result\"D\n\x13\x42\x61tchSearchResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchSearchResult*t\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x01\x12\x18\n\x14SEARCH_MODE_SEMANTIC\x10\x02\x12\x17\n\x13SEARCH_MODE_KEYWORD\x10\x03*l\n\tRetriever\x12\x19\n\x15RETRIEVER_UNSPECIFIED\x10\x00\x12\x13\n\x0fRETRIEVER_DENSE\x10\x01\x12\x12\n\x0eRETRIEVER_BM25\x10\x02\x12\x1b\n\x17RETRIEVER_KEYWORD_TABLE\x10\x03*\x87\x01\n\x0c\x46usionMethod\x12\x1d\n\x19\x46USION_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46USION_METHOD_DEFAULT\x10\x01\x12!\n\x1d\x46USION_METHOD_RECIPROCAL_RANK\x10\x02\x12\x1a\n\x16\x46USION_METHOD_WEIGHTED\x10\x03*x\n\x0c\x46usionPreset\x12\x1d\n\x19\x46USION_PRESET_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46USION_PRESET_DENSE_70_BM25_30\x10\x01\x12%\n!FUSION_PRESET_DENSE_60_KEYWORD_40\x10\x02*a\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x01\x12\x16\n\x12NORMALIZATION_NONE\x10\x02\x32\x9c\x01\n\rSearchService\x12=\n\x06Search\x12\x18.memsvc.v1.SearchRequest\x1a\x19.memsvc.v1.SearchResponse\x12L\n\x0b\x42\x61tchSearch\x12\x1d.memsvc.v1.BatchSearchRequest\x1a\x1e.memsvc.v1.BatchSearchResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,16 +34,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.search_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_SEARCHMODE']._serialized_start=2206
-  _globals['_SEARCHMODE']._serialized_end=2322
-  _globals['_RETRIEVER']._serialized_start=2324
-  _globals['_RETRIEVER']._serialized_end=2432
-  _globals['_FUSIONMETHOD']._serialized_start=2435
-  _globals['_FUSIONMETHOD']._serialized_end=2570
-  _globals['_FUSIONPRESET']._serialized_start=2572
-  _globals['_FUSIONPRESET']._serialized_end=2692
-  _globals['_NORMALIZATION']._serialized_start=2694
-  _globals['_NORMALIZATION']._serialized_end=2791
+  _globals['_SEARCHMODE']._serialized_start=2238
+  _globals['_SEARCHMODE']._serialized_end=2354
+  _globals['_RETRIEVER']._serialized_start=2356
+  _globals['_RETRIEVER']._serialized_end=2464
+  _globals['_FUSIONMETHOD']._serialized_start=2467
+  _globals['_FUSIONMETHOD']._serialized_end=2602
+  _globals['_FUSIONPRESET']._serialized_start=2604
+  _globals['_FUSIONPRESET']._serialized_end=2724
+  _globals['_NORMALIZATION']._serialized_start=2726
+  _globals['_NORMALIZATION']._serialized_end=2823
   _globals['_FUSIONWEIGHTS']._serialized_start=100
   _globals['_FUSIONWEIGHTS']._serialized_end=219
   _globals['_FUSION']._serialized_start=222
@@ -51,29 +51,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WEIGHTING']._serialized_start=462
   _globals['_WEIGHTING']._serialized_end=557
   _globals['_SEARCHREQUEST']._serialized_start=560
-  _globals['_SEARCHREQUEST']._serialized_end=991
-  _globals['_SPAN']._serialized_start=993
-  _globals['_SPAN']._serialized_end=1027
-  _globals['_HIT']._serialized_start=1030
-  _globals['_HIT']._serialized_end=1301
-  _globals['_EXPLANATION']._serialized_start=1303
-  _globals['_EXPLANATION']._serialized_end=1418
-  _globals['_RETRIEVERSCORE']._serialized_start=1421
-  _globals['_RETRIEVERSCORE']._serialized_end=1552
-  _globals['_BOOST']._serialized_start=1554
-  _globals['_BOOST']._serialized_end=1590
-  _globals['_DEGRADEDRETRIEVER']._serialized_start=1592
-  _globals['_DEGRADEDRETRIEVER']._serialized_end=1685
-  _globals['_STAGETIMING']._serialized_start=1687
-  _globals['_STAGETIMING']._serialized_end=1760
-  _globals['_SEARCHRESPONSE']._serialized_start=1763
-  _globals['_SEARCHRESPONSE']._serialized_end=1949
-  _globals['_BATCHSEARCHREQUEST']._serialized_start=1951
-  _globals['_BATCHSEARCHREQUEST']._serialized_end=2015
-  _globals['_BATCHSEARCHRESULT']._serialized_start=2017
-  _globals['_BATCHSEARCHRESULT']._serialized_end=2134
-  _globals['_BATCHSEARCHRESPONSE']._serialized_start=2136
-  _globals['_BATCHSEARCHRESPONSE']._serialized_end=2204
-  _globals['_SEARCHSERVICE']._serialized_start=2794
-  _globals['_SEARCHSERVICE']._serialized_end=2950
+  _globals['_SEARCHREQUEST']._serialized_end=1023
+  _globals['_SPAN']._serialized_start=1025
+  _globals['_SPAN']._serialized_end=1059
+  _globals['_HIT']._serialized_start=1062
+  _globals['_HIT']._serialized_end=1333
+  _globals['_EXPLANATION']._serialized_start=1335
+  _globals['_EXPLANATION']._serialized_end=1450
+  _globals['_RETRIEVERSCORE']._serialized_start=1453
+  _globals['_RETRIEVERSCORE']._serialized_end=1584
+  _globals['_BOOST']._serialized_start=1586
+  _globals['_BOOST']._serialized_end=1622
+  _globals['_DEGRADEDRETRIEVER']._serialized_start=1624
+  _globals['_DEGRADEDRETRIEVER']._serialized_end=1717
+  _globals['_STAGETIMING']._serialized_start=1719
+  _globals['_STAGETIMING']._serialized_end=1792
+  _globals['_SEARCHRESPONSE']._serialized_start=1795
+  _globals['_SEARCHRESPONSE']._serialized_end=1981
+  _globals['_BATCHSEARCHREQUEST']._serialized_start=1983
+  _globals['_BATCHSEARCHREQUEST']._serialized_end=2047
+  _globals['_BATCHSEARCHRESULT']._serialized_start=2049
+  _globals['_BATCHSEARCHRESULT']._serialized_end=2166
+  _globals['_BATCHSEARCHRESPONSE']._serialized_start=2168
+  _globals['_BATCHSEARCHRESPONSE']._serialized_end=2236
+  _globals['_SEARCHSERVICE']._serialized_start=2826
+  _globals['_SEARCHSERVICE']._serialized_end=2982
 # @@protoc_insertion_point(module_scope)

@@ -337,6 +337,7 @@ class SearchRequest(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is what to look for, in any language; it is plain text and has no operators. At most 8 192 characters. White
     space alone counts as empty. Empty: look by vector or keywords.
@@ -397,6 +398,19 @@ class SearchRequest(_message.Message):
     def weighting(self) -> Global___Weighting:
         """weighting lets time, importance, use and layer weigh in. Unset: as the service's settings say, off by default."""
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of searches what was known, or what was true, at a moment. Such a search with known_time does not count as an
+        access. Unset: now.
+
+        With known_time, memories that have not changed since are found by the indexes as ever. Those that have changed,
+        were deleted or superseded since are compared as they were: by their words and keywords all of them; by meaning
+        those whose text was once embedded by the present model, and up to 32 more. At most the 10 000 newest of the
+        changed memories are looked at. Where that left something out, `degraded` says so with the reason "PARTIAL". The
+        words that a memory takes over from the line before it in its session are those of today where the memory itself
+        did not change. Scores are not comparable with those of a search of today.
+        """
+
     def __init__(
         self,
         *,
@@ -416,10 +430,11 @@ class SearchRequest(_message.Message):
         explain: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         snippet_chars: _builtins.int = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "fusion", b"fusion", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "fusion", b"fusion", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "consistency_token", b"consistency_token", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -605,10 +620,10 @@ class Boost(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of the
-    factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores of
-    the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page found
-    behind the earlier pages). More names may come.
+    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of
+    the factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores
+    of the reply back to 0..1 when a factor lifted one above) and "depth" (keeps what a deeper look for a later page
+    found behind the earlier pages). More names may come.
     """
     value: _builtins.float
     """value is the amount added, or the factor."""
@@ -639,7 +654,8 @@ class DegradedRetriever(_message.Message):
     """retriever is which one."""
     reason: _builtins.str
     """reason is one of "UNAVAILABLE" (it cannot be reached), "DEADLINE_EXCEEDED" (its time was over), "NOT_READY" (its
-    index is catching up), "FAILED" (a fault, see the service's log). More reasons may come.
+    index is catching up), "FAILED" (a fault, see the service's log), "PARTIAL" (it took part, but did not look at all
+    that changed since as_of.known_time). More reasons may come.
     """
     message: _builtins.str
     """message says the same in English, for people."""

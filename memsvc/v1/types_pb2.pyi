@@ -178,6 +178,10 @@ class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemorySt
     """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
     MEMORY_STATUS_DELETED: _MemoryStatus.ValueType  # 6
     """MEMORY_STATUS_DELETED was deleted softly; RestoreMemory brings it back. Its key is free for others."""
+    MEMORY_STATUS_QUARANTINED: _MemoryStatus.ValueType  # 7
+    """MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because it is not trusted enough or because its
+    writer asked for that. It holds neither its key nor its content: another memory may take them meanwhile.
+    """
 
 class MemoryStatus(_MemoryStatus, metaclass=_MemoryStatusEnumTypeWrapper):
     """MemoryStatus says where a memory is in its life. Searches and lists see ACTIVE ones unless their filter names others."""
@@ -196,7 +200,81 @@ MEMORY_STATUS_CONFLICTED: MemoryStatus.ValueType  # 5
 """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
 MEMORY_STATUS_DELETED: MemoryStatus.ValueType  # 6
 """MEMORY_STATUS_DELETED was deleted softly; RestoreMemory brings it back. Its key is free for others."""
+MEMORY_STATUS_QUARANTINED: MemoryStatus.ValueType  # 7
+"""MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because it is not trusted enough or because its
+writer asked for that. It holds neither its key nor its content: another memory may take them meanwhile.
+"""
 Global___MemoryStatus: _TypeAlias = MemoryStatus  # noqa: Y015
+
+class _MemoryOrigin:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MemoryOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryOrigin.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEMORY_ORIGIN_UNSPECIFIED: _MemoryOrigin.ValueType  # 0
+    """MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. It is never in a reply. In a filter:
+    INVALID_ARGUMENT.
+    """
+    MEMORY_ORIGIN_USER: _MemoryOrigin.ValueType  # 1
+    """MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""
+    MEMORY_ORIGIN_AGENT: _MemoryOrigin.ValueType  # 2
+    """MEMORY_ORIGIN_AGENT: an agent concluded it. Trust 0.8."""
+    MEMORY_ORIGIN_TOOL: _MemoryOrigin.ValueType  # 3
+    """MEMORY_ORIGIN_TOOL: a tool, a web page or another service returned it. Trust 0.5."""
+    MEMORY_ORIGIN_DOCUMENT: _MemoryOrigin.ValueType  # 4
+    """MEMORY_ORIGIN_DOCUMENT: a document holds it. Trust 0.6."""
+    MEMORY_ORIGIN_IMPORT: _MemoryOrigin.ValueType  # 5
+    """MEMORY_ORIGIN_IMPORT: it was imported from another store. Trust 0.7."""
+
+class MemoryOrigin(_MemoryOrigin, metaclass=_MemoryOriginEnumTypeWrapper):
+    """MemoryOrigin says what class of source a memory comes from. Each class has a trust that the settings
+    (provenance.trust_user and so on) choose; the defaults are named here.
+    """
+
+MEMORY_ORIGIN_UNSPECIFIED: MemoryOrigin.ValueType  # 0
+"""MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. It is never in a reply. In a filter:
+INVALID_ARGUMENT.
+"""
+MEMORY_ORIGIN_USER: MemoryOrigin.ValueType  # 1
+"""MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""
+MEMORY_ORIGIN_AGENT: MemoryOrigin.ValueType  # 2
+"""MEMORY_ORIGIN_AGENT: an agent concluded it. Trust 0.8."""
+MEMORY_ORIGIN_TOOL: MemoryOrigin.ValueType  # 3
+"""MEMORY_ORIGIN_TOOL: a tool, a web page or another service returned it. Trust 0.5."""
+MEMORY_ORIGIN_DOCUMENT: MemoryOrigin.ValueType  # 4
+"""MEMORY_ORIGIN_DOCUMENT: a document holds it. Trust 0.6."""
+MEMORY_ORIGIN_IMPORT: MemoryOrigin.ValueType  # 5
+"""MEMORY_ORIGIN_IMPORT: it was imported from another store. Trust 0.7."""
+Global___MemoryOrigin: _TypeAlias = MemoryOrigin  # noqa: Y015
+
+class _MemoryReview:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MemoryReviewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryReview.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEMORY_REVIEW_UNSPECIFIED: _MemoryReview.ValueType  # 0
+    """MEMORY_REVIEW_UNSPECIFIED: it never was."""
+    MEMORY_REVIEW_PENDING: _MemoryReview.ValueType  # 1
+    """MEMORY_REVIEW_PENDING: nothing has been decided."""
+    MEMORY_REVIEW_APPROVED: _MemoryReview.ValueType  # 2
+    """MEMORY_REVIEW_APPROVED: it was approved."""
+    MEMORY_REVIEW_REJECTED: _MemoryReview.ValueType  # 3
+    """MEMORY_REVIEW_REJECTED: it was rejected, and so deleted."""
+
+class MemoryReview(_MemoryReview, metaclass=_MemoryReviewEnumTypeWrapper):
+    """MemoryReview says whether a memory was withheld for a review, and what came of that."""
+
+MEMORY_REVIEW_UNSPECIFIED: MemoryReview.ValueType  # 0
+"""MEMORY_REVIEW_UNSPECIFIED: it never was."""
+MEMORY_REVIEW_PENDING: MemoryReview.ValueType  # 1
+"""MEMORY_REVIEW_PENDING: nothing has been decided."""
+MEMORY_REVIEW_APPROVED: MemoryReview.ValueType  # 2
+"""MEMORY_REVIEW_APPROVED: it was approved."""
+MEMORY_REVIEW_REJECTED: MemoryReview.ValueType  # 3
+"""MEMORY_REVIEW_REJECTED: it was rejected, and so deleted."""
+Global___MemoryReview: _TypeAlias = MemoryReview  # noqa: Y015
 
 class _WriteOutcome:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -289,6 +367,34 @@ ON_DUPLICATE_REJECT: OnDuplicate.ValueType  # 2
 ON_DUPLICATE_KEEP_BOTH: OnDuplicate.ValueType  # 3
 """ON_DUPLICATE_KEEP_BOTH stores a second memory with the same content."""
 Global___OnDuplicate: _TypeAlias = OnDuplicate  # noqa: Y015
+
+class _SessionVisibility:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SessionVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionVisibility.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SESSION_VISIBILITY_UNSPECIFIED: _SessionVisibility.ValueType  # 0
+    """SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
+    SESSION_VISIBILITY_CURRENT: _SessionVisibility.ValueType  # 1
+    """SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
+    SESSION_VISIBILITY_ALL: _SessionVisibility.ValueType  # 2
+    """SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
+    them.
+    """
+
+class SessionVisibility(_SessionVisibility, metaclass=_SessionVisibilityEnumTypeWrapper):
+    """SessionVisibility says which private memories (layer SESSION) a read may see."""
+
+SESSION_VISIBILITY_UNSPECIFIED: SessionVisibility.ValueType  # 0
+"""SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
+SESSION_VISIBILITY_CURRENT: SessionVisibility.ValueType  # 1
+"""SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
+SESSION_VISIBILITY_ALL: SessionVisibility.ValueType  # 2
+"""SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
+them.
+"""
+Global___SessionVisibility: _TypeAlias = SessionVisibility  # noqa: Y015
 
 class _ProjectVisibility:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -390,6 +496,16 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
     FILTER_FIELD_METADATA: _FilterField.ValueType  # 16
     """FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
+    FILTER_FIELD_ORIGIN: _FilterField.ValueType  # 40
+    """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
+    FILTER_FIELD_TRUST: _FilterField.ValueType  # 41
+    """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
+    FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 17
+    """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
+    FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 18
+    """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+    Filter.include_not_valid.
+    """
 
 class FilterField(_FilterField, metaclass=_FilterFieldEnumTypeWrapper):
     """FilterField names a field of a memory that a condition can test."""
@@ -428,6 +544,16 @@ FILTER_FIELD_EVENT_TIME: FilterField.ValueType  # 15
 """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
 FILTER_FIELD_METADATA: FilterField.ValueType  # 16
 """FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
+FILTER_FIELD_ORIGIN: FilterField.ValueType  # 40
+"""FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
+FILTER_FIELD_TRUST: FilterField.ValueType  # 41
+"""FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
+FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 17
+"""FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
+FILTER_FIELD_VALID_TO: FilterField.ValueType  # 18
+"""FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+Filter.include_not_valid.
+"""
 Global___FilterField: _TypeAlias = FilterField  # noqa: Y015
 
 class _FilterOperator:
@@ -474,6 +600,50 @@ FILTER_OPERATOR_GREATER_OR_EQUAL: FilterOperator.ValueType  # 7
 """FILTER_OPERATOR_GREATER_OR_EQUAL: the field is not below the value, nor earlier."""
 Global___FilterOperator: _TypeAlias = FilterOperator  # noqa: Y015
 
+class _MessageRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
+    """MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
+    CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+    """
+    MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 1
+    """MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+    MESSAGE_ROLE_USER: _MessageRole.ValueType  # 2
+    """MESSAGE_ROLE_USER is what the user says. It begins a round."""
+    MESSAGE_ROLE_ASSISTANT: _MessageRole.ValueType  # 3
+    """MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
+    what it did and what was decided: what it says about the user is an echo.
+    """
+    MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
+    """MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
+    nothing of it, since nobody vouches for it; its file references are taken.
+    """
+
+class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
+    """MessageRole says who speaks in a message of a conversation with an agent."""
+
+MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
+"""MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
+CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+"""
+MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 1
+"""MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+MESSAGE_ROLE_USER: MessageRole.ValueType  # 2
+"""MESSAGE_ROLE_USER is what the user says. It begins a round."""
+MESSAGE_ROLE_ASSISTANT: MessageRole.ValueType  # 3
+"""MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
+what it did and what was decided: what it says about the user is an echo.
+"""
+MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
+"""MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
+nothing of it, since nobody vouches for it; its file references are taken.
+"""
+Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
+
 @_typing.final
 class Scope(_message.Message):
     """Scope says where the caller stands: for which user, in which project, as which agent, in which session.
@@ -481,8 +651,8 @@ class Scope(_message.Message):
     Writes: the memory is stored there. Reads: the memories of `project_id` and the global ones (those without a
     project) are visible, those of other projects never; without `project_id` only the global ones are. `agent_id` hides
     nothing in a read; narrow with Filter.agent_ids. `session_id` makes the private memories of that session (layer
-    SESSION) visible; those of other sessions never are. All comparisons are of whole, exact, case-sensitive strings:
-    the user "acme" never sees anything of "acme-corp".
+    SESSION) visible; those of other sessions only where Filter.sessions asks for them. All comparisons are of whole,
+    exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -616,7 +786,13 @@ class Memory(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     SUPERSEDES_ID_FIELD_NUMBER: _builtins.int
     SUPERSEDED_BY_ID_FIELD_NUMBER: _builtins.int
+    VALID_FROM_FIELD_NUMBER: _builtins.int
+    VALID_TO_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    TRUST_FIELD_NUMBER: _builtins.int
+    DERIVED_FROM_FIELD_NUMBER: _builtins.int
+    REVIEW_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID, made by the service at its creation and never changed. Output only in creating writes; in
     UpdateMemory it names the memory.
@@ -650,8 +826,9 @@ class Memory(_message.Message):
     confidence: _builtins.float
     """confidence is how sure the memory is: 0 (not at all) to 1 (certain). Absent: 1. Always set in replies."""
     status: Global___MemoryStatus.ValueType
-    """status says where the memory is in its life. Output only, except that UpdateMemory may set ACTIVE or ARCHIVED; any
-    other value there is INVALID_ARGUMENT.
+    """status says where the memory is in its life. Output only, except that a creating write may set QUARANTINED, and
+    UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
+    QUARANTINED: that is for ReviewMemory.
     """
     access_count: _builtins.int
     """access_count is how often the memory was returned by a get or a search, or met again as a duplicate; at most once
@@ -673,6 +850,19 @@ class Memory(_message.Message):
     """revision is 1 at creation and grows by 1 with every change; being read does not change it. Send it back as
     expected_revision to change only what was read. Output only.
     """
+    origin: Global___MemoryOrigin.ValueType
+    """origin is the class of the source. Unspecified in a creating write: AGENT, in an import IMPORT. Under an existing key
+    the provenance becomes that of the new content. Always set in replies.
+    """
+    trust: _builtins.float
+    """trust is how far the memory can be trusted: 0 (not at all) to 1. It is the least of what its origin is trusted (see
+    MemoryOrigin), of the trusts that the memories in derived_from had when it was written, and of the value given
+    here, so it can only be lowered by giving it. UpdateMemory raises it again, within these bounds, when it names
+    trust in the mask. Below the setting provenance.quarantine_below the memory becomes QUARANTINED, as does what is
+    derived from a quarantined memory. Kept to six decimal places. Absent: no bound of its own. Always set in replies.
+    """
+    review: Global___MemoryReview.ValueType
+    """review says whether the memory was withheld for a review. Output only."""
     @_builtins.property
     def scope(self) -> Global___Scope:
         """scope says where the memory lives. In a write it may be left out; its non-empty project_id, agent_id and session_id
@@ -736,6 +926,26 @@ class Memory(_message.Message):
         doubles. Unset and empty are the same.
         """
 
+    @_builtins.property
+    def valid_from(self) -> _timestamp_pb2.Timestamp:
+        """valid_from is when what the memory says began to be true, as opposed to event_time, when it happened or was said.
+        Unset: it always was. Until then the memory is not current: lists and searches leave it out unless they ask for
+        another time (AsOf.valid_time) or for all (Filter.include_not_valid).
+        """
+
+    @_builtins.property
+    def valid_to(self) -> _timestamp_pb2.Timestamp:
+        """valid_to is when it ceased to be true: the first moment after. It must lie after valid_from, else INVALID_ARGUMENT.
+        Unset: it is true still. From then on the memory is not current, as before valid_from. A memory with a valid_to is
+        never a duplicate of another: what was true once may become true again.
+        """
+
+    @_builtins.property
+    def derived_from(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """derived_from are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
+        scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
+        """
+
     def __init__(
         self,
         *,
@@ -770,17 +980,69 @@ class Memory(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         supersedes_id: _builtins.str = ...,
         superseded_by_id: _builtins.str = ...,
+        valid_from: _timestamp_pb2.Timestamp | None = ...,
+        valid_to: _timestamp_pb2.Timestamp | None = ...,
         revision: _builtins.int = ...,
+        origin: Global___MemoryOrigin.ValueType = ...,
+        trust: _builtins.float | None = ...,
+        derived_from: _abc.Iterable[_builtins.str] | None = ...,
+        review: Global___MemoryReview.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "ttl", b"ttl", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "related_ids", b"related_ids", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "ttl", b"ttl", "update_time", b"update_time", "work_in_progress", b"work_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__trust: _TypeAlias = _typing.Literal["trust"]  # noqa: Y015
+    _WhichOneofArgType__trust: _TypeAlias = _typing.Literal["_trust", b"_trust"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trust) -> _WhichOneofReturnType__trust | None: ...
 
 Global___Memory: _TypeAlias = Memory  # noqa: Y015
+
+@_typing.final
+class AsOf(_message.Message):
+    """AsOf names a moment to look at, in both times of a memory. When it was true in the world: Memory.valid_from and
+    valid_to. And when the service knew it: a revision is known from its update_time until that of the next one.
+
+    "What did we believe on Monday?" is known_time alone. "As we know now, where did she live in 2019?" is valid_time
+    alone. Memories that were removed for good (DeleteMemory.hard) are in no past; access_count and access_time are not
+    kept by revision; nobody sees of the past what they may not see now.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALID_TIME_FIELD_NUMBER: _builtins.int
+    KNOWN_TIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def valid_time(self) -> _timestamp_pb2.Timestamp:
+        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find DEPRECATED
+        memories with a valid_to after it: what replaced them was not true yet. Unset: for a read by id or key it does not
+        matter, else known_time, or now.
+        """
+
+    @_builtins.property
+    def known_time(self) -> _timestamp_pb2.Timestamp:
+        """known_time asks for what was known then: changes, deletions and new memories after it have not happened, and
+        expire_time and `last_days` are compared with it. It must not lie in the future, else INVALID_ARGUMENT. Unset: now.
+        """
+
+    def __init__(
+        self,
+        *,
+        valid_time: _timestamp_pb2.Timestamp | None = ...,
+        known_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "valid_time", b"valid_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "valid_time", b"valid_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
 
 @_typing.final
 class TimeRange(_message.Message):
@@ -879,7 +1141,13 @@ class Filter(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
     INCLUDE_EXPIRED_FIELD_NUMBER: _builtins.int
+    ORIGINS_FIELD_NUMBER: _builtins.int
+    MIN_TRUST_FIELD_NUMBER: _builtins.int
+    VALID_FROM_FIELD_NUMBER: _builtins.int
+    VALID_TO_FIELD_NUMBER: _builtins.int
+    INCLUDE_NOT_VALID_FIELD_NUMBER: _builtins.int
     WHERE_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
     last_days: _builtins.int
     """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
     36 500. 0: no matter.
@@ -899,6 +1167,16 @@ class Filter(_message.Message):
     include_expired: _builtins.bool
     """include_expired also finds memories whose expire_time has passed but which have not been put away yet. False: they
     are left out, unless `statuses` contains EXPIRED.
+    """
+    min_trust: _builtins.float
+    """min_trust is the least trust: 0 to 1. Absent: no bound."""
+    include_not_valid: _builtins.bool
+    """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
+    valid_from lies after it, or whose valid_to does not. False: they are left out.
+    """
+    sessions: Global___SessionVisibility.ValueType
+    """sessions says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
+    Unspecified: those of the scope's own session.
     """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryLayer.ValueType]:
@@ -957,7 +1235,7 @@ class Filter(_message.Message):
     @_builtins.property
     def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """session_ids: the memory was written in one of these sessions; an empty string finds those outside every session.
-        Memories of layer SESSION stay invisible from other sessions. Empty list: any.
+        Memories of layer SESSION stay invisible from other sessions unless `sessions` says otherwise. Empty list: any.
         """
 
     @_builtins.property
@@ -971,6 +1249,20 @@ class Filter(_message.Message):
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """ids: the memory is one of these. Each a UUID; unknown ones match nothing. Empty: any."""
+
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryOrigin.ValueType]:
+        """origins: the memory comes from one of these classes of sources. Empty: from any."""
+
+    @_builtins.property
+    def valid_from(self) -> Global___TimeRange:
+        """valid_from: what the memory says began to be true within this range; a memory without a valid_from does not match.
+        Unset: no matter.
+        """
+
+    @_builtins.property
+    def valid_to(self) -> Global___TimeRange:
+        """valid_to: it ceased to be true within this range; a memory without a valid_to does not match. Unset: no matter."""
 
     @_builtins.property
     def where(self) -> Global___FilterExpression:
@@ -1005,20 +1297,30 @@ class Filter(_message.Message):
         metadata: _abc.Iterable[Global___MetadataEquals] | None = ...,
         ids: _abc.Iterable[_builtins.str] | None = ...,
         include_expired: _builtins.bool = ...,
+        origins: _abc.Iterable[Global___MemoryOrigin.ValueType] | None = ...,
+        min_trust: _builtins.float | None = ...,
+        valid_from: Global___TimeRange | None = ...,
+        valid_to: Global___TimeRange | None = ...,
+        include_not_valid: _builtins.bool = ...,
         where: Global___FilterExpression | None = ...,
+        sessions: Global___SessionVisibility.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "update_time", b"update_time", "where", b"where"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "min_trust", b"min_trust", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "session_ids", b"session_ids", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "include_not_valid", b"include_not_valid", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "session_ids", b"session_ids", "sessions", b"sessions", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_confidence: _TypeAlias = _typing.Literal["max_confidence"]  # noqa: Y015
     _WhichOneofArgType__max_confidence: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence"]  # noqa: Y015
     _WhichOneofReturnType__min_confidence: _TypeAlias = _typing.Literal["min_confidence"]  # noqa: Y015
     _WhichOneofArgType__min_confidence: _TypeAlias = _typing.Literal["_min_confidence", b"_min_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__min_trust: _TypeAlias = _typing.Literal["min_trust"]  # noqa: Y015
+    _WhichOneofArgType__min_trust: _TypeAlias = _typing.Literal["_min_trust", b"_min_trust"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_confidence) -> _WhichOneofReturnType__max_confidence | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_confidence) -> _WhichOneofReturnType__min_confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_trust) -> _WhichOneofReturnType__min_trust | None: ...
 
 Global___Filter: _TypeAlias = Filter  # noqa: Y015
 
@@ -1107,7 +1409,7 @@ class FilterCondition(_message.Message):
     field: Global___FilterField.ValueType
     """field is the field to test. Required."""
     operator: Global___FilterOperator.ValueType
-    """operator says how. Required. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE and times only; with another
+    """operator says how. Required. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with another
     field they are INVALID_ARGUMENT.
     """
     metadata_path: _builtins.str
@@ -1117,8 +1419,8 @@ class FilterCondition(_message.Message):
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
         """values are what to compare with: 1 to 256 for IN, exactly 1 for every other operator. Enums are names without their
-        prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as "2026-02-06T08:00:00Z"; IMPORTANCE and CONFIDENCE
-        are numbers; METADATA is a string, number, boolean or null; all else is a string. A value of another type, or
+        prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE
+        and TRUST are numbers; METADATA is a string, number, boolean or null; all else is a string. A value of another type, or
         an unknown name, is INVALID_ARGUMENT.
         """
 
@@ -1199,3 +1501,29 @@ class ItemStatus(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ItemStatus: _TypeAlias = ItemStatus  # noqa: Y015
+
+@_typing.final
+class Redaction(_message.Message):
+    """Redaction says that secrets of one sort were replaced in a text by "[REDACTED:kind]" before it was stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
+    count: _builtins.int
+    """count is how many there were: at least 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redaction: _TypeAlias = Redaction  # noqa: Y015

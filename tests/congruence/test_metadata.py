@@ -41,7 +41,10 @@ METADATA_VALUES: tuple[dict[str, Json], ...] = (
     {"a": {"b": "1"}, "c": True},
 )
 _TEXTS = (Field.KEY, Field.AGENT_ID, Field.SESSION_ID, Field.CATEGORY, Field.SPEAKER, Field.TAGS)
-_TIMES = (Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME)
+_TIMES = (
+    Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM,
+    Field.VALID_TO,
+)  # fmt: skip
 _SMALL = (Field.IMPORTANCE, Field.CONFIDENCE, Field.ROW)
 
 words = st.sampled_from(WORDS)
@@ -113,6 +116,8 @@ def some_memory(seed: int) -> Memory:
         access_time=random.choice((None, *MOMENTS)),
         event_time=random.choice((None, *MOMENTS)),
         expire_time=random.choice((None, *MOMENTS)),
+        valid_from=random.choice((None, *MOMENTS)),
+        valid_to=random.choice((None, *MOMENTS)),
     )
 
 
@@ -230,6 +235,12 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[t
             for change in changes:
                 found = [s.memories.revision(change.memory_id, change.revision, reach=reach) for s in stores]
                 assert found[0] == found[1]
+                lines = [s.memories.revisions(change.memory_id, reach=reach, before=None, limit=9) for s in stores]
+                assert lines[0] == lines[1]
+            for moment in MOMENTS:
+                known = [s.memories.known_at([change.row for change in changes], moment, reach=reach) for s in stores]
+                gone = [s.checkpoints.tombstones(reach=reach, moment=moment, after_row=0, limit=99) for s in stores]
+                assert (known[0], gone[0]) == (known[1], gone[1])
             rows = [change.row for change in changes]
             one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
             assert one == other

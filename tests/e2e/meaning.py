@@ -18,12 +18,20 @@ ENUMS = {
     types.FILTER_FIELD_KIND: ("kind", types.MemoryKind, "MEMORY_KIND_"),
     types.FILTER_FIELD_TIER: ("tier", types.MemoryTier, "MEMORY_TIER_"),
     types.FILTER_FIELD_STATUS: ("status", types.MemoryStatus, "MEMORY_STATUS_"),
+    types.FILTER_FIELD_ORIGIN: ("origin", types.MemoryOrigin, "MEMORY_ORIGIN_"),
 }
 TIMES = {
     types.FILTER_FIELD_CREATE_TIME: "create_time",
     types.FILTER_FIELD_UPDATE_TIME: "update_time",
     types.FILTER_FIELD_ACCESS_TIME: "access_time",
     types.FILTER_FIELD_EVENT_TIME: "event_time",
+    types.FILTER_FIELD_VALID_FROM: "valid_from",
+    types.FILTER_FIELD_VALID_TO: "valid_to",
+}
+NUMBERS = {
+    types.FILTER_FIELD_IMPORTANCE: "importance",
+    types.FILTER_FIELD_CONFIDENCE: "confidence",
+    types.FILTER_FIELD_TRUST: "trust",
 }
 
 
@@ -171,9 +179,8 @@ def _held(memory: types.Memory, condition: types.FilterCondition) -> list[Scalar
         return [("string_value", enum.Name(getattr(memory, name)).removeprefix(prefix))]
     if field == types.FILTER_FIELD_TAG:
         return [("string_value", tag) for tag in memory.tags]
-    if field in {types.FILTER_FIELD_IMPORTANCE, types.FILTER_FIELD_CONFIDENCE}:
-        name = "importance" if field == types.FILTER_FIELD_IMPORTANCE else "confidence"
-        return [("number_value", float(getattr(memory, name)))]
+    if field in NUMBERS:
+        return [("number_value", float(getattr(memory, NUMBERS[field])))]
     texts = {
         types.FILTER_FIELD_CATEGORY: memory.category,
         types.FILTER_FIELD_SPEAKER: memory.speaker,

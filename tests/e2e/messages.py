@@ -43,6 +43,10 @@ def whole_memory() -> types.Memory:
         work_in_progress=True,
         source="chat.md",
         metadata=metadata,
+        origin=types.MEMORY_ORIGIN_USER,
+        trust=0.75,
+        valid_from=Timestamp(seconds=-86_400 * 365 * 40),
+        valid_to=Timestamp(seconds=4_102_444_800, nanos=7_000),
     )
 
 

@@ -14,7 +14,15 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 import memsvc.v1
 from tests.e2e.running import Stubs
 
+STUB_NAMES = {
+    "MemoryService": "memory",
+    "SearchService": "search",
+    "SessionService": "session",
+    "LifecycleService": "lifecycle",
+}
 STUB_NAMES = {"MemoryService": "memory", "SearchService": "search", "LifecycleService": "lifecycle"}
+ENDLESS = {"WatchMemories"}
+"""RPCs whose stream has no end of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,21 @@ class Method:
         """Call it with the requests, one unless it takes a stream, and return all responses."""
         sent = iter(requests) if self.descriptor.client_streaming else requests[0]
         answer = self.call(stubs)(sent, timeout=timeout)
+        if self.name in ENDLESS:
+            return _beginning(answer, requests[0])
         return list(answer) if self.descriptor.server_streaming else [answer]
+
+
+def _beginning(answer: Any, request: Any) -> list[Any]:
+    """Return the first response of a watch, and with heartbeats every second what comes up to the next one."""
+    told = [next(answer)]
+    if request.heartbeat_interval.seconds == 1:
+        for response in answer:
+            told.append(response)
+            if response.HasField("heartbeat"):
+                break
+    answer.cancel()
+    return told
 
 
 def all_methods() -> dict[str, Method]:

@@ -16,7 +16,12 @@ from types import TracebackType
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+from memsvc.v1 import (
+    lifecycle_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    search_service_pb2_grpc,
+    session_service_pb2_grpc,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
@@ -34,6 +39,7 @@ class Stubs:
     def __init__(self, channel: grpc.Channel) -> None:
         self.memory = memory_service_pb2_grpc.MemoryServiceStub(channel)
         self.search = search_service_pb2_grpc.SearchServiceStub(channel)
+        self.session = session_service_pb2_grpc.SessionServiceStub(channel)
         self.lifecycle = lifecycle_service_pb2_grpc.LifecycleServiceStub(channel)
         self.health = health_pb2_grpc.HealthStub(channel)
 

@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, WAYS, create_all, found, get, list_all, search
-from tests.e2e.meaning import ENUMS, TIMES, matches
+from tests.e2e.meaning import ENUMS, NUMBERS, TIMES, matches
 from tests.e2e.running import Stubs
 
 WORD = "kiwi"
@@ -216,7 +216,7 @@ def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> t
         return types.FilterExpression(all_of=group)
     field = chance.choice(list(types.FilterField.values())[1:])
     memory = chance.choice(garden.memories)
-    comparable = field in TIMES or field in {types.FILTER_FIELD_IMPORTANCE, types.FILTER_FIELD_CONFIDENCE}
+    comparable = field in TIMES or field in NUMBERS
     operator = chance.choice((1, 2, 3, 4, 5, 6, 7) if comparable else (1, 2, 3))
     path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none"))
     path = path if field == types.FILTER_FIELD_METADATA else ""
@@ -240,6 +240,7 @@ def _some_value(chance: random.Random, field: int, memory: types.Memory) -> Any:
             types.FILTER_FIELD_SESSION_ID: ("", "s", "t"),
             types.FILTER_FIELD_IMPORTANCE: (1, 2, 2.5, 4, 9, -1e300),
             types.FILTER_FIELD_CONFIDENCE: (0, 0.2, 0.4, 0.5, 1, 7),
+            types.FILTER_FIELD_TRUST: (0, 0.5, 0.8, 1),
             types.FILTER_FIELD_METADATA: (0, 1, 2, 3, True, False, "v1", "l2", "nested", "dotted", None),
         }[field]
     )

@@ -17,9 +17,11 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import Refusal, create_all
 from tests.e2e.methods import METHODS, Method
@@ -60,12 +62,14 @@ Field = FieldDescriptor
 
 def texts(name: str) -> st.SearchStrategy[str]:
     """Return texts for a field of this name: mostly such as it takes."""
-    if name in {"id", "ids", "related_ids"}:
+    if name in {"id", "ids", "related_ids", "derived_from"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
-    if name in {"page_token", "consistency_token"}:
+    if name in {"page_token", "consistency_token", "cursor"}:
         tokens = st.deferred(lambda: st.sampled_from(TOKENS))
         return st.one_of(st.just(""), tokens, tokens.map(lambda token: token[::-1]), st.sampled_from(TEXTS))
+    if name in {"checkpoint", "name"}:
+        return st.sampled_from(["c1", "c2", "c3", *TEXTS[:9]])
     if name in {"request_id", "user_id"}:
         return st.sampled_from(["", "r1", "r2", "r3", *TEXTS[:9], "y" * 129])
     return st.one_of(st.sampled_from(TEXTS), st.sampled_from(TEXTS), st.text(max_size=80))
@@ -76,6 +80,8 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
     if field.type == Field.TYPE_ENUM:
         known = [value.number for value in field.enum_type.values]
         return st.sampled_from([*known, *known, 77, -1])
+    if field.type == Field.TYPE_BYTES:
+        return st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode))
     if field.type == Field.TYPE_STRING:
         return texts(field.name)
     if field.type == Field.TYPE_BOOL:
@@ -171,12 +177,33 @@ def imports() -> st.SearchStrategy[list[Any]]:
     return st.one_of(sound, sound, st.lists(any_message, max_size=3))
 
 
+def documents() -> st.SearchStrategy[list[Any]]:
+    """Return the messages of a document: mostly a header and some bytes, in any order."""
+    any_message = messages(METHODS["IngestDocument"].descriptor.input_type)
+    headers = messages(capture_pb.DocumentHeader.DESCRIPTOR, 0)
+    sound = st.tuples(headers, st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode))))
+    return st.one_of(
+        sound.map(
+            lambda parts: [
+                capture_pb.IngestDocumentRequest(header=parts[0]),
+                *(capture_pb.IngestDocumentRequest(data=data) for data in parts[1]),
+            ]
+        ),
+        st.lists(any_message, max_size=3),
+    )
+
+
+STREAMS = {"ImportMemories": imports, "IngestDocument": documents}
+
+
 @pytest.fixture(scope="module")
 def stocked(stubs: Stubs) -> Stubs:
     """The stubs, once the generated user has memories and tokens of every sort."""
     memories = create_all(stubs, SCOPES[1], [types.Memory(content="The walrus swims.", key="k", tags=["x"]), "walrus"])
     private = types.Memory(content="a private walrus", layer=types.MEMORY_LAYER_SESSION)
     memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
+    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
+    stubs.session.CreateSession(talk, timeout=SECONDS)
     KNOWN_IDS.extend(memory.id for memory in memories)
     for scope in SCOPES:
         listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
@@ -196,7 +223,7 @@ def counts(stubs: Stubs) -> tuple[Any, ...]:
 
 def check(stubs: Stubs, method: Method, requests: Sequence[Any]) -> None:
     """Make one call, and look at what it says."""
-    changes = "memories" in method.name.lower() or "memory" in method.name.lower()
+    changes = any(word in method.name.lower() for word in ("memories", "memory", "session", "messages"))
     before = counts(stubs) if changes and not method.descriptor.client_streaming else None
     try:
         responses = method.responses(stubs, *requests, timeout=SECONDS)
@@ -231,7 +258,7 @@ def test_no_request_makes_the_service_fail(stocked: Stubs, name: str) -> None:
         phases=[Phase.generate, Phase.shrink] if MORE in os.environ else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(requests=imports() if name == "ImportMemories" else one)
+    @given(requests=STREAMS[name]() if name in STREAMS else one)
     def holds(requests: list[Any]) -> None:
         check(stocked, method, requests)
 

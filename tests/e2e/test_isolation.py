@@ -10,17 +10,24 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
 from tests.e2e.methods import METHODS
 from tests.e2e.running import Stubs
+from tests.e2e.watchers import SECOND
 
-EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 WORD = "quagga"
+BEGINNING = "secretbeginning"
 
 
 @dataclass(slots=True)
@@ -36,6 +43,7 @@ class Owner:
     memories: dict[str, types.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     conflict_id: str = ""
+    moved_in: types.AsOf = field(default_factory=types.AsOf)
 
     @property
     def home(self) -> types.Scope:
@@ -56,10 +64,20 @@ class Owner:
                 self.stubs, types.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
                 keywords=[types.Keyword(term=WORD), types.Keyword(term=f"secret{name}")], tags=[secret], **fields,
             )  # fmt: skip
+        self.stubs.lifecycle.CreateCheckpoint(
+            history_pb.CreateCheckpointRequest(
+                scope=self.home, name=BEGINNING, known_time=types.AsOf(known_time={"seconds": 1}).known_time
+            ),
+            timeout=TIMEOUT,
+        )
         gone = write(self.stubs, self.home, f"The {WORD} secretgone.", request_id="used")
         self.memories["gone"] = self.stubs.memory.DeleteMemory(
             pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
         ).memory
+        waiting = types.Memory(
+            content=f"The {WORD} secretwaiting.", key="key-waiting", status=types.MEMORY_STATUS_QUARANTINED
+        )
+        self.memories["waiting"] = write(self.stubs, self.home, waiting).memory
         self.tokens = {
             "list": self.stubs.memory.ListMemories(
                 pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
@@ -68,6 +86,7 @@ class Owner:
                 search_pb.SearchRequest(scope=self.home, query=WORD, limit=1), timeout=TIMEOUT
             ).next_page_token,
             "consistency": gone.consistency_token,
+            "watch": self._cursor(),
         }
         for port in (80, 90):
             text = f"The port of {WORD} secretproject is {port}."
@@ -76,12 +95,60 @@ class Owner:
         [conflict] = self.stubs.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
         self.conflict_id = conflict.id
         assert all(self.tokens.values())
+        self.moved_in = types.AsOf(known_time=gone.memory.update_time)
+        for name in ("world", "project", "private"):
+            # Changed since, so that the past is read from their revisions; and back, so that they are as before.
+            changed = types.Memory(id=self.memories[name].id, summary="now")
+            self.memories[name] = self.stubs.memory.UpdateMemory(
+                pb.UpdateMemoryRequest(scope=self.home, memory=changed), timeout=TIMEOUT
+            ).memory
         header = pb.ImportHeader(scope=self.home, request_id="import")
         batch = pb.ImportBatch(memories=[pb.BatchMemory(memory=types.Memory(content=f"{WORD} secretimport"))])
         *_, last = self.stubs.memory.ImportMemories(
             iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
         )
         assert last.created == 1
+        self.talk()
+
+    def talk(self) -> None:
+        """Open a session of the project, say something in it, and collect tokens."""
+        self.stubs.session.CreateSession(
+            session_pb.CreateSessionRequest(scope=self.talks, title="secretprivate", request_id="used"), timeout=TIMEOUT
+        )
+        self.stubs.session.CreateSession(
+            session_pb.CreateSessionRequest(scope=types.Scope(user_id=self.user, project_id="p", session_id="t2")),
+            timeout=TIMEOUT,
+        )
+        self.stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=self.talks), timeout=TIMEOUT)
+        messages = [session_pb.NewMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
+        self.stubs.session.AppendMessages(
+            session_pb.AppendMessagesRequest(scope=self.talks, messages=messages, request_id="used", wait_for=2),
+            timeout=TIMEOUT,
+        )
+        pages = session_pb.ListMessagesRequest(scope=self.talks, page_size=1)
+        self.tokens["messages"] = self.stubs.session.ListMessages(pages, timeout=TIMEOUT).next_page_token
+        lists = session_pb.ListSessionsRequest(scope=self.talks, page_size=1)
+        self.tokens["sessions"] = self.stubs.session.ListSessions(lists, timeout=TIMEOUT).next_page_token
+        assert all(self.tokens.values())
+
+    @property
+    def talks(self) -> types.Scope:
+        """Return the scope of the owner's conversation."""
+        return types.Scope(user_id=self.user, project_id="p", session_id="t")
+
+    def conversation(self) -> tuple[Any, ...]:
+        """Return the conversation as it is."""
+        found = self.stubs.session.GetSession(session_pb.GetSessionRequest(scope=self.talks), timeout=TIMEOUT)
+        said = self.stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=self.talks), timeout=TIMEOUT)
+        return found, said
+
+    def _cursor(self) -> str:
+        """Return a cursor from before all changes."""
+        request = watch_pb.WatchMemoriesRequest(scope=self.home, filter=EVERY, start=watch_pb.WATCH_START_OLDEST)
+        call = self.stubs.memory.WatchMemories(request, timeout=TIMEOUT)
+        cursor: str = next(call).cursor
+        call.cancel()
+        return cursor
 
     def state(self) -> list[types.Memory]:
         """Return what the owner moved in with, without the traces of reading."""
@@ -113,7 +180,7 @@ class Stranger:
 
 def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     """Return where strangers stand, and what is hidden from there."""
-    everything = ("world", "project", "private", "gone")
+    everything = ("world", "project", "private", "gone", "waiting")
     others = {
         "longer": f"{user}-corp", "shorter": user[:-1], "first": user[0], "space": f"{user} ", "zero width": f"{user}\u200b",
         "upper case": user.upper(), "pattern": f"{user[:-1]}%", "one letter": f"{user[:-1]}_", "star": "*",
@@ -124,7 +191,7 @@ def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
     }
     for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
         scope = types.Scope(user_id=user, project_id=project, session_id="s")
-        found[f"project {name}"] = (scope, ("project", "private", "gone"))
+        found[f"project {name}"] = (scope, ("project", "private", "gone", "waiting"))
     for name, session in {"longer": "s2", "upper case": "S", "none": ""}.items():
         found[f"session {name}"] = (types.Scope(user_id=user, project_id="p", session_id=session), ("private",))
     return found
@@ -167,6 +234,10 @@ def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         theirs = stranger.owner.memories[name]
         copy = types.Memory(content=theirs.content.replace("secret", "copied"), title="mine")
         yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy, request_id=str(uuid.uuid4()))], OK
+        yield (
+            [pb.CreateMemoryRequest(scope=stranger.scope, memory=types.Memory(content="x", derived_from=[theirs.id]))],
+            (INVALID),
+        )
         if theirs.scope.user_id != stranger.scope.user_id:
             copy.scope.user_id = theirs.scope.user_id
             yield [pb.CreateMemoryRequest(scope=stranger.scope, memory=copy)], INVALID
@@ -194,6 +265,9 @@ def GetMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
         theirs = stranger.owner.memories[name]
         yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id)], NOT_FOUND
         yield [pb.GetMemoryRequest(scope=stranger.scope, key=theirs.key or "k")], NOT_FOUND
+        yield [pb.GetMemoryRequest(scope=stranger.scope, id=theirs.id, revision=1)], NOT_FOUND
+        for by in ({"id": theirs.id}, {"key": theirs.key or "k"}):
+            yield [pb.GetMemoryRequest(scope=stranger.scope, as_of=stranger.owner.moved_in, **by)], NOT_FOUND  # type: ignore[arg-type]
 
 
 @case
@@ -217,6 +291,7 @@ def ListMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         types.Filter(where=types.FilterExpression(negated=types.FilterExpression(negated=owner_where))),
     ):  # fmt: skip
         yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, page_size=1000)], OK
+        yield [pb.ListMemoriesRequest(scope=stranger.scope, filter=chosen, as_of=stranger.owner.moved_in)], OK
     yield [pb.ListMemoriesRequest(scope=stranger.scope, page_token=stranger.owner.tokens["list"])], INVALID
 
 
@@ -313,15 +388,109 @@ def ResolveConflict(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.St
         )
 
 
+@case
+def CaptureMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What the owner's memories say is not known, and citing them opens nothing."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        for dry_run in (True, False):
+            text = f"[mem:{theirs.id.upper()}]\nPlease remember: the {WORD} is called {name}."
+            request = capture_pb.CaptureMemoryRequest(scope=stranger.scope, text=text, dry_run=dry_run)
+            yield [request], OK
+
+
+@case
+def FlushMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As for capture."""
+    messages = [
+        capture_pb.ChatMessage(content=f"[mem:{theirs.upper()}] I like the {WORD} number {index}.")
+        for index, theirs in enumerate(stranger.ids)
+    ]
+    messages.append(capture_pb.ChatMessage(content=f"I like the {WORD} a lot."))
+    yield [capture_pb.FlushMessagesRequest(scope=stranger.scope, messages=messages)], OK
+
+
+def remove(stranger: Stranger, key: str) -> None:
+    """Remove what the stranger stored under a key of the owner's: other cases ask for that key and must find nothing."""
+    memory = stranger.owner.stubs.memory
+    own = memory.GetMemory(pb.GetMemoryRequest(scope=stranger.scope, key=key), timeout=TIMEOUT).memory
+    assert own.content == "mine"
+    memory.DeleteMemory(pb.DeleteMemoryRequest(scope=stranger.scope, id=own.id, hard=True), timeout=TIMEOUT)
+
+
+@case
+def AppendMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """A key of the owner's is a key of one's own elsewhere; that of a private memory of the same place is refused."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
+        code = grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
+        key = theirs.key or "k"
+        yield [capture_pb.AppendMemoryRequest(scope=stranger.scope, key=key, content="mine", wait_for=1)], code
+        if code == OK:
+            remove(stranger, key)
+
+
+@case
+def IngestDocument(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As for append."""
+    for name in stranger.hidden:
+        theirs = stranger.owner.memories[name]
+        is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
+        header = capture_pb.DocumentHeader(
+            scope=stranger.scope, key=f"{theirs.key}-doc" if not is_taken else theirs.key
+        )
+        parts = [capture_pb.IngestDocumentRequest(header=header), capture_pb.IngestDocumentRequest(data=b"mine")]
+        yield parts, grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
+
+
+@case
+def WatchMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """From the very first change on, by no filter, and not by the owner's cursor."""
+    for chosen in (EVERY, types.Filter(ids=stranger.ids)):
+        yield (
+            [
+                watch_pb.WatchMemoriesRequest(
+                    scope=stranger.scope, filter=chosen, start=watch_pb.WATCH_START_OLDEST, heartbeat_interval=SECOND
+                )
+            ],
+            OK,
+        )
+    cursor = stranger.owner.tokens["watch"]
+    yield [watch_pb.WatchMemoriesRequest(scope=stranger.scope, filter=EVERY, cursor=cursor)], INVALID
+
+
+@case
+def ListQuarantined(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """By no filter."""
+    for chosen in (types.Filter(), types.Filter(ids=stranger.ids)):
+        yield [review_pb.ListQuarantinedRequest(scope=stranger.scope, filter=chosen)], OK
+
+
+@case
+def ReviewMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither approve nor reject, whether it waits or not."""
+    for memory_id in stranger.ids:
+        for verdict in (review_pb.REVIEW_VERDICT_APPROVE, review_pb.REVIEW_VERDICT_REJECT):
+            yield [review_pb.ReviewMemoryRequest(scope=stranger.scope, id=memory_id, verdict=verdict)], NOT_FOUND
+
+
 def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
     """Return searches that would find the owner's memories first."""
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
     for mode in MODES:
-        for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+        for chosen in (
+            types.Filter(),
+            types.Filter.FromString(EVERY.SerializeToString()),
+            types.Filter(ids=stranger.ids),
+            types.Filter(session_ids=["s"]),
+        ):
+            chosen.sessions = types.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
             yield search_pb.SearchRequest(
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],
             )  # fmt: skip
+    yield search_pb.SearchRequest(scope=stranger.scope, query=words, filter=EVERY, as_of=stranger.owner.moved_in)
 
 
 @case
@@ -337,6 +506,126 @@ def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]
 def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As for one."""
     yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+def sessions_from(stranger: Stranger) -> tuple[types.Scope, ...]:
+    """Return the owner's conversation as strangers may name it; those of the user's own project are no strangers."""
+    if (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p"):
+        return ()
+    scope = types.Scope()
+    scope.CopyFrom(stranger.scope)
+    scope.session_id = "t"
+    return (scope,)
+
+
+@case
+def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The same id is free elsewhere, the owner's stays open, and the owner's request is not recognised."""
+    fresh = types.Scope()
+    fresh.CopyFrom(stranger.scope)
+    fresh.session_id, fresh.agent_id = str(uuid.uuid4()), "stranger"
+    yield [session_pb.CreateSessionRequest(scope=fresh)], OK
+
+
+@case
+def AppendMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """To what is not there for them."""
+    for scope in sessions_from(stranger):
+        message = session_pb.NewMessage(role=2, content="mine")
+        yield [session_pb.AppendMessagesRequest(scope=scope, messages=[message])], NOT_FOUND
+
+
+@case
+def GetSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As if it were not there."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.GetSessionRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ListSessions(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Not in their lists, and not by the owner's token."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ListSessionsRequest(scope=scope, page_size=1000)], OK
+        yield [session_pb.ListSessionsRequest(scope=scope, page_token=stranger.owner.tokens["sessions"])], INVALID
+
+
+@case
+def ListMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither by name nor by the owner's token."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ListMessagesRequest(scope=scope, include_archived=True)], NOT_FOUND
+        yield [session_pb.ListMessagesRequest(scope=scope, page_token=stranger.owner.tokens["messages"])], INVALID
+
+
+@case
+def TrimSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.TrimSessionRequest(scope=scope, target_tokens=0, keep_rounds=0)], NOT_FOUND
+
+
+@case
+def CloseSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.CloseSessionRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ReopenSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As AppendMessages."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ReopenSessionRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ListRevisions(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As if they did not exist."""
+    for memory_id in stranger.ids:
+        yield [history_pb.ListRevisionsRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def RollbackMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Not even to a revision that is there."""
+    for memory_id in stranger.ids:
+        yield [history_pb.RollbackMemoryRequest(scope=stranger.scope, id=memory_id, revision=1)], NOT_FOUND
+
+
+@case
+def CreateCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's names are free elsewhere; within the same project its checkpoints are everybody's."""
+    yield [history_pb.CreateCheckpointRequest(scope=stranger.scope, name=str(uuid.uuid4()))], OK
+
+
+@case
+def ListCheckpoints(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own place."""
+    yield [history_pb.ListCheckpointsRequest(scope=stranger.scope)], OK
+
+
+def checkpoint(stranger: Stranger) -> grpc.StatusCode:
+    """Return what becomes of a request for the owner's checkpoint: whoever stands in the project has it, too."""
+    scope, home = stranger.scope, stranger.owner.home
+    return OK if (scope.user_id, scope.project_id) == (home.user_id, home.project_id) else NOT_FOUND
+
+
+@case
+def DiffCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project other sessions' private memories are in no difference."""
+    request = history_pb.DiffCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, page_size=100)
+    yield [request], checkpoint(stranger)
+
+
+@case
+def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project a rollback would leave other sessions' private memories alone."""
+    request = history_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)
+    yield [request], checkpoint(stranger)
+    if checkpoint(stranger) is NOT_FOUND:
+        request.dry_run = False
+        yield [request], NOT_FOUND
 
 
 @case
@@ -371,7 +660,7 @@ def test_every_method_has_a_case() -> None:
 @pytest.mark.parametrize("method", CASES)
 def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stranger: Stranger, method: str) -> None:
     """The codes are those of things that do not exist; no reply holds a word or an id; all stays as it was."""
-    before = owner.state()
+    before, conversation = owner.state(), owner.conversation()
     secrets = [f"secret{name}".encode() for name in stranger.hidden]
     asked_by_id = method == "BatchGetMemories"
     for requests, code in CASES[method](stranger):
@@ -388,6 +677,7 @@ def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stran
         assert ([], stranger.ids) == (list(responses[0].memories), list(responses[0].missing_ids))
 
     assert before == owner.state()
+    assert conversation == owner.conversation()
 
 
 def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
@@ -406,7 +696,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     create(stubs, fresh.home, "The last one.")
 
     for name, (scope, hidden) in places(user).items():
-        more = 0 if "world" in hidden else 1 if "project" in hidden else 7
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 8
         assert tuple(count + more for count in before[name]) == counted(scope), name
 
 

@@ -70,9 +70,9 @@ def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types.Scope) -> Non
 
     assert diagnosis.healthy
     assert not diagnosis.warnings
-    assert {"metadata": "sql", "vectors": "qdrant-edge", "lexical": "tantivy", "embedder": "wordllama"} == {
-        backend.port: backend.name for backend in diagnosis.backends
-    }
+    assert {
+        "metadata": "sql", "vectors": "qdrant-edge", "lexical": "tantivy", "embedder": "wordllama", "tokenizer": "bpe",
+    } == {backend.port: backend.name for backend in diagnosis.backends}  # fmt: skip
     assert all(backend.HasField("ping") and not backend.message for backend in diagnosis.backends)
     vectors, lexical = diagnosis.indexes
     assert (pb.INDEX_KIND_VECTORS, 256) == (vectors.index, vectors.dimension)

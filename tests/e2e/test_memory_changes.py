@@ -25,6 +25,7 @@ ACTIVE, ARCHIVED, DELETED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCH
 CLEARED = {
     "key", "layer", "kind", "category", "speaker", "title", "summary", "tags", "related_ids", "file_refs",
     "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source", "metadata", "ttl",
+    "valid_from", "valid_to", "origin", "trust", "derived_from",
 }  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def test_a_mask_clears_what_has_no_value(stubs: Stubs, user: str) -> None:
 
     plain = {"id", "scope", "content", "keywords", "create_time", "update_time", "content_hash", "revision"}
     given = {descriptor.name for descriptor, _ in after.ListFields()}
-    defaults = {"layer", "kind", "importance", "tier", "confidence", "status"}
+    defaults = {"layer", "kind", "importance", "tier", "confidence", "status", "origin", "trust"}
     assert plain | defaults == given
     assert (types.MEMORY_LAYER_LONG_TERM, types.MEMORY_KIND_FACT, 3, types.MEMORY_TIER_CONTEXTUAL, 1.0) == (
         after.layer, after.kind, after.importance, after.tier, after.confidence,

@@ -113,7 +113,13 @@ def test_settings_come_from_the_file_then_the_environment(tmp_path: Path) -> Non
         server.bound = f"127.0.0.1:{server.bound.rpartition(':')[2]}"
         found = backends(server)
 
-    assert {"metadata": "sql", "vectors": "inproc", "lexical": "inproc", "embedder": "wordllama"} == found
+    assert {
+        "metadata": "sql",
+        "vectors": "inproc",
+        "lexical": "inproc",
+        "embedder": "wordllama",
+        "tokenizer": "bpe",
+    } == found
 
 
 def test_the_file_in_the_working_directory_is_read(tmp_path: Path) -> None:

@@ -14,9 +14,12 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, create, list_all, refused
 from tests.e2e.methods import METHODS
@@ -46,6 +49,7 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
     """Return the fields of a request that is right."""
     memory = {"scope": scope, "memory": Memory(content="x")}
     one = {"scope": scope, "id": ID}
+    session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
     return {
         "CreateMemory": memory,
         "BatchCreateMemories": {"scope": scope, "memories": [pb.BatchMemory(memory=Memory(content="x"))]},
@@ -58,8 +62,28 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "SupersedeMemory": one | memory,
         "ListConflicts": {"scope": scope},
         "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
+        "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
+        "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
+        "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
+        "WatchMemories": {"scope": scope},
+        "ListQuarantined": {"scope": scope},
+        "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
+        "ListRevisions": one,
+        "RollbackMemory": one | {"revision": 1},
+        "CreateCheckpoint": {"scope": scope, "name": str(uuid.uuid4())},
+        "ListCheckpoints": {"scope": scope},
+        "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
+        "CreateSession": {"scope": scope},
+        "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
+        "GetSession": session,
+        "ListSessions": {"scope": scope},
+        "ListMessages": session,
+        "TrimSession": session,
+        "CloseSession": session,
+        "ReopenSession": session,
         "GetStats": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "GetPerformance": {},
@@ -74,7 +98,11 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
-    "DeleteMemory", "RestoreMemory", "SupersedeMemory", "ListConflicts", "ResolveConflict", "Search", "GetStats",
+    "SupersedeMemory", "ListConflicts", "ResolveConflict",
+    "CaptureMemory", "FlushMessages", "AppendMemory", "CreateSession", "ListSessions",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
+    "ListRevisions", "RollbackMemory", "CreateCheckpoint",
+    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint",
 )  # fmt: skip
 
 
@@ -125,11 +153,20 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(confidence=1.01), ("memory.confidence",)),
     (Memory(confidence=NAN), ("memory.confidence",)),
     (Memory(confidence=-INFINITY), ("memory.confidence",)),
+    (Memory(origin=6), ("memory.origin",)),  # type: ignore[arg-type] # no value of the enum
+    (Memory(trust=1.01), ("memory.trust",)),
+    (Memory(trust=-0.01), ("memory.trust",)),
+    (Memory(trust=NAN), ("memory.trust",)),
+    (Memory(derived_from=["x"]), ("memory.derived_from[0]",)),
+    (Memory(derived_from=[ID] * 65), ("memory.derived_from",)),
     (Memory(event_time=LATE), ("memory.event_time",)),
     (Memory(event_time=Timestamp(seconds=-62_135_596_801)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=1_000_000_000)), ("memory.event_time",)),
     (Memory(expire_time=LATE), ("memory.expire_time",)),
+    (Memory(valid_from=LATE), ("memory.valid_from",)),
+    (Memory(valid_to=LATE), ("memory.valid_to",)),
+    (Memory(valid_from=Timestamp(seconds=5), valid_to=Timestamp(seconds=5)), ("memory.valid_to",)),
     (Memory(ttl=Duration()), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=-1)), ("memory.ttl",)),
     (Memory(ttl=Duration(seconds=36_501 * 86_400)), ("memory.ttl",)),
@@ -147,6 +184,7 @@ NEW_MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(content="x" * 1_000_001), ("memory.content",)),
     (Memory(content="a\x00b"), ("memory.content",)),
     (Memory(content="x", layer=types.MEMORY_LAYER_SESSION), ("memory.layer",)),
+    (Memory(content="x", derived_from=[ID, ID.replace("9", "8")]), ("memory.derived_from[0]", "memory.derived_from[1]")),
     (Memory(content="x", scope=Scope(user_id="another")), ("memory.scope.user_id",)),
     (Memory(content="x", scope=Scope(project_id="x" * 129, session_id="\x00")), (
         "memory.scope.project_id", "memory.scope.session_id",
@@ -194,7 +232,10 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(layers=[1, 77]), ("filter.layers[1]",)),  # type: ignore[list-item] # no value of the enum
     (Filter(kinds=[-5]), ("filter.kinds[0]",)),  # type: ignore[list-item] # as above
     (Filter(tiers=[5]), ("filter.tiers[0]",)),  # type: ignore[list-item] # as above
-    (Filter(statuses=[0, 7]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
+    (Filter(origins=[0, 9]), ("filter.origins[0]", "filter.origins[1]")),  # type: ignore[list-item] # as above
+    (Filter(min_trust=1.5), ("filter.min_trust",)),
+    (Filter(min_trust=NAN), ("filter.min_trust",)),
+    (Filter(statuses=[0, 8]), ("filter.statuses[0]", "filter.statuses[1]")),  # type: ignore[list-item] # as above
     (Filter(categories=["x"] * 257), ("filter.categories",)),
     (Filter(tags_any=["a\x00"]), ("filter.tags_any[0]",)),
     (Filter(ids=["1"]), ("filter.ids[0]",)),
@@ -206,9 +247,11 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(min_importance=4, max_importance=3), ("filter.max_importance",)),
     (Filter(min_confidence=NAN), ("filter.min_confidence",)),
     (Filter(min_confidence=0.5, max_confidence=0.4), ("filter.max_confidence",)),
+    (Filter(sessions=3), ("filter.sessions",)),
     (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
+    (Filter(valid_from=span(3, 2), valid_to=span(1, 1)), ("filter.valid_from.end", "filter.valid_to.end")),
     (Filter(access_time=types.TimeRange(start=LATE)), ("filter.access_time.start",)),
     (Filter(metadata=[types.MetadataEquals()]), ("filter.metadata[0].path", "filter.metadata[0].value")),
     (Filter(metadata=[types.MetadataEquals(path="a", value=Value(list_value=ListValue()))]), (
@@ -227,6 +270,8 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (where(condition(3, EQUALS, Value(number_value=1))), ("filter.where.condition.values[0]",)),
     (where(condition(10, EQUALS, text("1"))), ("filter.where.condition.values[0]",)),
     (where(condition(11, LESS, Value(number_value=INFINITY))), ("filter.where.condition.values[0]",)),
+    (where(condition(40, EQUALS, text("ROBOT"))), ("filter.where.condition.values[0]",)),
+    (where(condition(41, LESS, text("0.5"))), ("filter.where.condition.values[0]",)),
     (where(condition(12, LESS, text("yesterday"))), ("filter.where.condition.values[0]",)),
     (where(condition(15, LESS, text("2026-02-30T00:00:00Z"))), ("filter.where.condition.values[0]",)),
     (where(condition(16, EQUALS, text("x"))), ("filter.where.condition.metadata_path",)),
@@ -280,6 +325,51 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip
+Said = session_pb.NewMessage
+Call = session_pb.ToolCall
+MESSAGES: list[tuple[session_pb.NewMessage, tuple[str, ...]]] = [
+    (Said(content="x"), ("messages[0].role",)),
+    (Said(role=5, content="x"), ("messages[0].role",)),
+    (Said(role=-1, content="x"), ("messages[0].role",)),
+    (Said(role=2), ("messages[0].content",)),
+    (Said(role=2, content="x" * 100_001), ("messages[0].content",)),
+    (Said(role=2, content="a\x00b"), ("messages[0].content",)),
+    (Said(role=2, content="x", name="x" * 129), ("messages[0].name",)),
+    (Said(role=2, content="x", name="\n"), ("messages[0].name",)),
+    (Said(role=2, content="x", token_count=-1), ("messages[0].token_count",)),
+    (Said(role=2, content="x", token_count=10_000_001), ("messages[0].token_count",)),
+    (Said(role=2, content="x", time=LATE), ("messages[0].time",)),
+    (Said(role=2, content="x", metadata=deep(9)), ("messages[0].metadata",)),
+    (Said(role=2, content="x", tool_calls=[Call(name="f")]), ("messages[0].tool_calls",)),
+    (Said(role=3, tool_calls=[Call(name="f")] * 65), ("messages[0].tool_calls",)),
+    (Said(role=3, tool_calls=[Call(), Call(name="f", id="\x00")]), (
+        "messages[0].tool_calls[0].name", "messages[0].tool_calls[1].id",
+    )),
+    (Said(role=3, tool_calls=[Call(name="f", arguments=numbers(NAN))]), ("messages[0].tool_calls[0].arguments",)),
+    (Said(role=2, content="x", tool_call_id="c"), ("messages[0].tool_call_id",)),
+    (Said(role=4, content="x", tool_call_id="c" * 129), ("messages[0].tool_call_id",)),
+]  # fmt: skip
+SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("CreateSession", {"title": "x" * 513}, ("title",)),
+    ("CreateSession", {"token_limit": 99}, ("token_limit",)),
+    ("CreateSession", {"token_limit": -1}, ("token_limit",)),
+    ("CreateSession", {"token_limit": 10_000_001}, ("token_limit",)),
+    ("CreateSession", {"auto_trim": 3, "on_open": -1}, ("auto_trim", "on_open")),
+    ("CreateSession", {"metadata": deep(9), "request_id": "x" * 129}, ("metadata", "request_id")),
+    ("AppendMessages", {"messages": []}, ("messages",)),
+    ("AppendMessages", {"messages": [Said(role=2, content="x")] * 101}, ("messages",)),
+    ("AppendMessages", {"wait_for": 3, "request_id": "x" * 129}, ("request_id", "wait_for")),
+    ("ListSessions", {"states": [0, 9]}, ("states[0]", "states[1]")),
+    ("ListSessions", {"page_size": 1_001}, ("page_size",)),
+    ("ListSessions", {"page_token": "x"}, ("page_token",)),
+    ("ListMessages", {"page_size": -1}, ("page_size",)),
+    ("ListMessages", {"page_token": "AQAAAAAAAAAE"}, ("page_token",)),
+    ("TrimSession", {"target_tokens": -1, "keep_rounds": 101}, ("keep_rounds", "target_tokens")),
+    ("TrimSession", {"wait_for": 3, "request_id": "x" * 129}, ("request_id", "wait_for")),
+    ("CloseSession", {"request_id": "x" * 129}, ("request_id",)),
+    ("ReopenSession", {"on_open": 3}, ("on_open",)),
+]
+NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
 UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"memory": Memory(title="x")}, ("memory.id",)),
     ({"memory": Memory(id="1", title="x")}, ("memory.id",)),
@@ -293,6 +383,59 @@ UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"expected_revision": -1}, ("expected_revision",)),
     ({"vector": [1.0]}, ("vector",)),
 ]  # fmt: skip
+
+
+def message(**fields: Any) -> dict[str, Any]:
+    """Return a conversation of one message."""
+    return {"messages": [capture_pb.ChatMessage(**fields)]}
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    """Return a conversation of one call of a tool."""
+    return message(tool_calls=[capture_pb.ChatToolCall(**fields)])
+
+
+CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
+    "CaptureMemory": [
+        ({"text": ""}, ("text",)),
+        ({"text": "x" * 100_001}, ("text",)),
+        ({"text": "a\x00"}, ("text",)),
+        ({"role": 5}, ("role",)),
+    ],
+    "FlushMessages": [
+        ({"messages": []}, ("messages",)),
+        ({"messages": [capture_pb.ChatMessage(content="x")] * 1_001}, ("messages",)),
+        ({"messages": [capture_pb.ChatMessage(content="x" * 100_000)] * 11}, ("messages",)),
+        (message(content="x" * 100_001), ("messages[0].content",)),
+        (message(content="\x00", role=9, speaker="x" * 129), (
+            "messages[0].content", "messages[0].role", "messages[0].speaker",
+        )),
+        (message(event_time=LATE), ("messages[0].event_time",)),
+        (message(tool_calls=[capture_pb.ChatToolCall()] * 65), ("messages[0].tool_calls",)),
+        (call(response_format="file_ref"), ("messages[0].tool_calls[0].category", "messages[0].tool_calls[0].file_id")),
+        (call(response_format="file_ref", file_id="a", category="http"), ("messages[0].tool_calls[0].category",)),
+        (call(id="x" * 257, name="x" * 257, response_format="x" * 65), (
+            "messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name", "messages[0].tool_calls[0].response_format",
+        )),
+        (call(arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        ({"artifact_ids": ["a"] * 65}, ("artifact_ids",)),
+        ({"artifact_ids": ["a", "", "\n"]}, ("artifact_ids[1]", "artifact_ids[2]")),
+    ],
+    "AppendMemory": [
+        ({"key": ""}, ("key",)),
+        ({"key": "x" * 257}, ("key",)),
+        ({"key": "a\n"}, ("key",)),
+        ({"key": "daily/2026-02-30"}, ("key",)),
+        ({"key": "daily/today"}, ("key",)),
+        ({"key": "context/"}, ("key",)),
+        ({"key": "knowledge/rumours/x"}, ("key",)),
+        ({"content": ""}, ("content",)),
+        ({"content": "x" * 1_000_001}, ("content",)),
+        ({"content": "a\x00", "separator": "\x00"}, ("content", "separator")),
+        ({"separator": "x" * 257}, ("separator",)),
+        ({"key": "k", "content": "x" * 999_999}, ("content",)),
+    ],
+}  # fmt: skip
 
 
 def table() -> Iterator[Wrong]:
@@ -311,22 +454,58 @@ def table() -> Iterator[Wrong]:
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
     for method in (
-        "CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory", "SupersedeMemory",
-        "ResolveConflict",
+        "CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory", "CaptureMemory",
+        "FlushMessages", "AppendMemory", "ReviewMemory", "SupersedeMemory", "ResolveConflict",
     ):  # fmt: skip
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
-    for method in ("DeleteMemory", "RestoreMemory"):
+    for method in ("DeleteMemory", "RestoreMemory", "ReviewMemory"):
         yield Wrong(method, {"id": "x", "expected_revision": -9}, ("expected_revision", "id"))
         yield Wrong(method, {"id": ""}, ("id",))
     for chosen, paths in FILTERS:
-        for method in ("ListMemories", "Search"):
+        # What a watch does not take at all has a table of its own.
+        timed = chosen.last_days or chosen.HasField("access_time")
+        for method in ("ListMemories", "Search", *(() if timed else ("WatchMemories",))):
             yield Wrong(method, {"filter": chosen}, paths)
     for method, rows in (("Search", SEARCHES), ("UpdateMemory", UPDATES)):
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
     yield from _conflicts()
+    for message, paths in MESSAGES:
+        yield Wrong("AppendMessages", {"messages": [message]}, paths)
+    for method, fields, paths in SESSIONS:
+        yield Wrong(method, fields, paths)
+    for method in NAMED_SESSIONS:
+        yield Wrong(method, {"scope": Scope(user_id="u")}, ("scope.session_id",))
+        yield Wrong(method, {"scope": Scope(session_id="s")}, ("scope.user_id",))
+        yield Wrong(method, {"scope": Scope(user_id="u", session_id="x" * 129)}, ("scope.session_id",))
+    for method, rows in CAPTURES.items():
+        for fields, paths in rows:
+            yield Wrong(method, fields, paths)
+    yield from _watches()
     yield from _others()
+    yield from _looking_back()
+
+
+def _watches() -> Iterator[Wrong]:
+    for chosen, path in (
+        (Filter(last_days=3), "filter.last_days"),
+        (Filter(access_time=span(1, 2)), "filter.access_time"),
+        (where(condition(14, LESS, text("2026-02-06T08:00:00Z"))), "filter.where"),
+    ):
+        yield Wrong("WatchMemories", {"filter": chosen}, (path,))
+    for seconds, nanos in ((0, 999_999_999), (300, 1), (-5, 0), (2**40, 0), (2, -1), (2, 2**31 - 1)):
+        yield Wrong(
+            "WatchMemories", {"heartbeat_interval": Duration(seconds=seconds, nanos=nanos)}, ("heartbeat_interval",)
+        )
+    yield Wrong("WatchMemories", {"start": 3}, ("start",))
+    yield Wrong("WatchMemories", {"cursor": "x"}, ("cursor",))
+    yield Wrong("ListQuarantined", {"filter": Filter(statuses=[1])}, ("filter.statuses",))
+    yield Wrong("ListQuarantined", {"filter": where(condition(5, EQUALS, text("ACTIVE")))}, ("filter.where",))
+    yield Wrong("ListQuarantined", {"page_size": 1_001}, ("page_size",))
+    yield Wrong("ListQuarantined", {"page_token": "x"}, ("page_token",))
+    yield Wrong("ReviewMemory", {"verdict": 0}, ("verdict",))
+    yield Wrong("ReviewMemory", {"verdict": 9}, ("verdict",))
 
 
 def _conflicts() -> Iterator[Wrong]:
@@ -375,6 +554,42 @@ def _others() -> Iterator[Wrong]:
     yield Wrong("Reindex", {"mode": 3}, ("mode",))
     yield Wrong("Reindex", {"indexes": [1, 0, 8]}, ("indexes[1]", "indexes[2]"))
     yield Wrong("GetPerformance", {"operation": "x" * 129}, ("operation",))
+
+
+def _looking_back() -> Iterator[Wrong]:
+    late, future = (
+        types.AsOf(valid_time=LATE, known_time=LATE),
+        types.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
+    )
+    for method in ("GetMemory", "ListMemories", "Search"):
+        yield Wrong(method, {"as_of": late}, ("as_of.known_time", "as_of.valid_time"))
+        yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
+    yield Wrong("GetMemory", {"revision": -1}, ("revision",))
+    yield Wrong("GetMemory", {"revision": 1, "as_of": types.AsOf()}, ("as_of",))
+    yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
+    for fields, paths in OPTIONS:
+        for method in ("RollbackMemory", "RollbackToCheckpoint"):
+            yield Wrong(method, fields, paths)
+    yield Wrong("CreateCheckpoint", {"request_id": "x" * 129}, ("request_id",))
+    yield Wrong("RollbackMemory", {"id": "x", "revision": 0, "expected_revision": -1}, (
+        "expected_revision", "id", "revision",
+    ))  # fmt: skip
+    yield Wrong("RollbackMemory", {"revision": -(2**63)}, ("revision",))
+    yield Wrong("ListRevisions", {"id": "x"}, ("id",))
+    for method, most in {
+        "ListRevisions": 100, "DiffCheckpoint": 100, "ListCheckpoints": 1_000,
+    }.items():  # fmt: skip
+        for size in (-1, most + 1):
+            yield Wrong(method, {"page_size": size}, ("page_size",))
+    for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "é"):
+        for method in ("ListRevisions", "ListCheckpoints", "DiffCheckpoint"):
+            yield Wrong(method, {"page_token": token}, ("page_token",))
+    for name in ("", "x" * 129, "a\nb"):
+        yield Wrong("CreateCheckpoint", {"name": name}, ("name",))
+        for method in ("DiffCheckpoint", "RollbackToCheckpoint"):
+            yield Wrong(method, {"checkpoint": name}, ("checkpoint",))
+    yield Wrong("CreateCheckpoint", {"note": "x" * 513, "known_time": LATE}, ("known_time", "note"))
+    yield Wrong("CreateCheckpoint", {"known_time": future.known_time}, ("known_time",))
 
 
 @pytest.fixture(scope="module")

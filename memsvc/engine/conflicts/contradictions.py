@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction
+from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement, contradicts
+from memsvc.engine.conflicts.mending import Mending
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.conflicts.superseding import Superseding
@@ -58,6 +60,7 @@ class Contradictions:
         self._drafting = drafting
         self.settling = Settling(recording, drafting.now)
         self.superseding = Superseding(recording, drafting.now)
+        self.mending = Mending(recording, drafting.now)
 
     def look(
         self,
@@ -70,7 +73,8 @@ class Contradictions:
         """Settle the open conflicts of *changed* memories, then look what each of *stating* contradicts, in order.
 
         Both as they are stored. A memory is compared with those before it in *stating*, not with those after it.
-        Without a policy nothing is compared.
+        Without a policy nothing is compared. Only what is valid at present contradicts: what was so once, or will be,
+        may well be otherwise.
         """
         findings = Findings(memories=self.settling.after(transaction, changed))
         if policy is None:
@@ -94,8 +98,9 @@ class Contradictions:
         policy: ConflictPolicy,
         findings: Findings,
     ) -> None:
-        said = {statement.topic: statement for statement in stored_statements(findings.current(memory))}
-        if not said:
+        current = findings.current(memory)
+        said = {statement.topic: statement for statement in stored_statements(current)}
+        if not said or not is_valid_at(current, self._drafting.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
         met: dict[str, tuple[Statement, Statement]] = {}
@@ -109,9 +114,10 @@ class Contradictions:
                 self._apply(transaction, older, findings.current(memory), pair, policy, findings)
 
     def _is_in_use(self, memory: Memory) -> bool:
-        if memory.status is not Status.ACTIVE:
+        now = self._drafting.now()
+        if memory.status is not Status.ACTIVE or not is_valid_at(memory, now):
             return False
-        return memory.expire_time is None or memory.expire_time > self._drafting.now()
+        return memory.expire_time is None or memory.expire_time > now
 
     def _apply(
         self,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.history import is_valid_at
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
@@ -16,6 +17,7 @@ from memsvc.ports.metadata import Transaction
 
 _STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})
 _SUCCESSORS = 100
+_REOPENED = 16
 
 
 class Settling:
@@ -29,10 +31,10 @@ class Settling:
     def after(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
         """Settle the open conflicts of memories that were changed; return what became of others thereby, by id.
 
-        A conflict stands while the older memory is CONFLICTED, the newer one in use, and one contradicts the other.
-        When the newer one was superseded, its successor takes its place if that contradicts the older one, too. All
-        other conflicts are CLOSED, and an older memory without another open one is ACTIVE again. The memory *gone*
-        counts as removed.
+        A conflict stands while the older memory is CONFLICTED, the newer one in use, what both say true at present, and
+        one contradicts the other. When the newer one was superseded, its successor takes its place if that contradicts
+        the older one, too. All other conflicts are CLOSED, and an older memory without another open one is ACTIVE again.
+        The memory *gone* counts as removed.
         """
         if not changed:
             return {}
@@ -42,7 +44,7 @@ class Settling:
             if gone in {conflict.older_id, conflict.newer_id} or older is None or newer is None:
                 kept = None
             else:
-                kept = _kept(transaction, conflict, older, newer)
+                kept = self._kept(transaction, conflict, older, newer)
             if kept == conflict:
                 continue
             transaction.settle_conflicts([kept or self.settled(conflict, ConflictState.CLOSED)])
@@ -62,12 +64,43 @@ class Settling:
             return older
         return self.put(transaction, older, Status.ACTIVE)
 
+    def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> None:
+        """Open the conflicts of a CONFLICTED memory anew that were settled after *since* and still stand."""
+        for conflict in transaction.conflicts_over(older.scope.owner, older.id, limit=_REOPENED):
+            if conflict.resolve_time is None or conflict.resolve_time <= since:
+                continue
+            _, newer = self.sides(transaction, conflict)
+            kept = None if newer is None else self._kept(transaction, conflict, older, newer)
+            if kept is not None:
+                transaction.settle_conflicts([replace(kept, state=ConflictState.OPEN, resolve_time=None)])
+
     def put(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
         """Give a memory another status, as its next revision."""
         after = replace(before, status=status, update_time=self._now(), revision=before.revision + 1)
         record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
+
+    def _kept(self, transaction: Transaction, conflict: Conflict, older: Memory, newer: Memory) -> Conflict | None:
+        """Return the conflict as it goes on, or None when it does not."""
+        holder = _holder(transaction, conflict, newer)
+        if holder is None or holder.id == older.id:
+            return None
+        if older.status is not Status.CONFLICTED or holder.status not in _STANDING:
+            return None
+        now = self._now()
+        found = contradiction(older, holder) if is_valid_at(older, now) and is_valid_at(holder, now) else None
+        if found is None or holder.id == newer.id:
+            return None if found is None else conflict
+        before, said = found
+        return replace(
+            conflict,
+            newer_id=holder.id,
+            rule=said.rule,
+            topic=said.topic,
+            older_value=before.value,
+            newer_value=said.value,
+        )
 
     @staticmethod
     def sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
@@ -76,29 +109,12 @@ class Settling:
         return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)
 
 
-def _kept(transaction: Transaction, conflict: Conflict, older: Memory, newer: Memory) -> Conflict | None:
-    """Return the conflict as it goes on, or None when it does not."""
+def _holder(transaction: Transaction, conflict: Conflict, newer: Memory) -> Memory | None:
+    """Return the memory that stands for *newer*: itself, or the last that superseded it."""
     reach = Reach(conflict.owner, (conflict.project_id,))
     holder: Memory | None = newer
     for _ in range(_SUCCESSORS):
         if holder is None or holder.status is not Status.DEPRECATED or not holder.superseded_by_id:
             break
         holder = transaction.get(holder.superseded_by_id, reach=reach)
-    if holder is None or older.status is not Status.CONFLICTED or holder.status not in _STANDING:
-        return None
-    if holder.id == older.id:
-        return None
-    found = contradiction(older, holder)
-    if found is None:
-        return None
-    if holder.id == newer.id:
-        return conflict
-    before, said = found
-    return replace(
-        conflict,
-        newer_id=holder.id,
-        rule=said.rule,
-        topic=said.topic,
-        older_value=before.value,
-        newer_value=said.value,
-    )
+    return holder

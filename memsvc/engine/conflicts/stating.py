@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.statements import Statement, contradicts
-from memsvc.text.statements import statements_in
+from memsvc.text.stating import statements_in
 
 STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 

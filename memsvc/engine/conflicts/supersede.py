@@ -104,7 +104,9 @@ class Supersede:
         record = prepared.record
         memory = replace(record.memory, supersedes_id=old.id, key=record.memory.key or old.key)
         self._contradictions.superseding.require_free(transaction, old, memory)
-        deprecated = self._contradictions.superseding.deprecate(transaction, old, memory.id)
+        superseding = self._contradictions.superseding
+        deprecated = superseding.deprecate(transaction, old, memory)
+        memory = replace(memory, **superseding.begun(deprecated, memory))
         if memory.key:
             name = (memory.scope.project_id, memory.key)
             bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)

@@ -30,21 +30,44 @@ class Superseding:
         """Have *new* supersede *old*, both stored; return both as they are then.
 
         *old* becomes DEPRECATED and gives up its key, which *new* takes unless it has one. Of several that *new*
-        supersedes, it names the first.
+        supersedes, it names the first. The old one is true until the new one is: see `boundary`.
 
         Raises:
             MemorySupersededError: *old* was superseded before.
             SupersedeCycleError: *new* is *old*, or was superseded by it, at once or by way of others.
         """
         self.require_free(transaction, old, new)
-        deprecated = self.deprecate(transaction, old, new.id)
+        deprecated = self.deprecate(transaction, old, new)
         values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": new.key or old.key}
-        return deprecated, self._changed(transaction, new, values)
+        return deprecated, self._changed(transaction, new, values | self.begun(deprecated, new))
 
-    def deprecate(self, transaction: Transaction, old: Memory, new_id: str) -> Memory:
+    def deprecate(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
         """Set the old end of a link."""
-        values = {"status": Status.DEPRECATED, "superseded_by_id": new_id, "key": ""}
+        values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id, "key": ""}
+        ends = boundary(new, self._now())
+        if old.valid_to is None and (old.valid_from is None or old.valid_from < ends):
+            values["valid_to"] = ends
         return self._changed(transaction, old, values)
+
+    def begun(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
+        """Return when *new* begins to be true, unless it says so itself: when what it supersedes ceased to be."""
+        ended = deprecated.valid_to
+        if new.valid_from is not None or ended is None or ended > self._now():
+            return {}
+        return {} if new.valid_to is not None and new.valid_to <= ended else {"valid_from": ended}
+
+    def relink(self, transaction: Transaction, memory: Memory) -> None:
+        """Make the links of a memory agree with the other ends, and let go of those that do not know of it."""
+        if memory.superseded_by_id:
+            successor = _neighbour(transaction, memory, memory.superseded_by_id)
+            if successor is None:
+                memory = self._changed(transaction, memory, {"superseded_by_id": ""})
+            elif not successor.supersedes_id:
+                self._changed(transaction, successor, {"supersedes_id": memory.id})
+        if memory.supersedes_id:
+            old = _neighbour(transaction, memory, memory.supersedes_id)
+            if old is None or old.superseded_by_id != memory.id:
+                self._changed(transaction, memory, {"supersedes_id": ""})
 
     def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
@@ -63,12 +86,16 @@ class Superseding:
     def close_gap(self, transaction: Transaction, gone: Memory) -> None:
         """Link the neighbours of a memory that is about to be removed for good with each other.
 
-        What only it superseded stays DEPRECATED, and can be restored, since nothing takes its place any more.
+        What only it superseded stays DEPRECATED, and can be restored, since nothing takes its place any more. What was
+        true until *gone* was is true for as long as that would have been.
         """
         before = _neighbour(transaction, gone, gone.supersedes_id)
         after = _neighbour(transaction, gone, gone.superseded_by_id)
         if before is not None and before.superseded_by_id == gone.id:
-            self._changed(transaction, before, {"superseded_by_id": "" if after is None else after.id})
+            values: dict[str, Any] = {"superseded_by_id": "" if after is None else after.id}
+            if before.valid_to is not None and before.valid_to == gone.valid_from:
+                values["valid_to"] = gone.valid_to
+            self._changed(transaction, before, values)
         if after is not None and after.supersedes_id == gone.id:
             self._changed(transaction, after, {"supersedes_id": "" if before is None else before.id})
 
@@ -79,6 +106,13 @@ class Superseding:
         record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
+
+
+def boundary(new: Memory, now: datetime) -> datetime:
+    """Return when *new* took the place of what it supersedes: when it began to be true or came about, else *now*."""
+    if new.valid_from is not None:
+        return new.valid_from
+    return now if new.event_time is None else min(new.event_time, now)
 
 
 def _neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:

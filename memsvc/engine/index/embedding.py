@@ -57,6 +57,12 @@ class Embedding:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
 
+    def known(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether its vector is stored, so that it need not be embedded."""
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        stored = self._cache.get(self.model, digests)
+        return [digest in stored for digest in digests]
+
     def query(self, text: str) -> Vector:
         """Return the vector of a query.
 

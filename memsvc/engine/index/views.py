@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from memsvc.domain.entries import MAX_ORDINAL, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import Document
-from memsvc.domain.memory import Layer, Memory
+from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.courtesy import COURTESY
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
@@ -98,8 +98,13 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
 
 
 def _line_before(document: Document) -> Memory | None:
-    """Return the line before, unless it is private to its session: by its words others would find what follows it."""
-    before = document.previous
-    if before is not None and before.layer is Layer.SESSION and document.memory.layer is not Layer.SESSION:
+    """Return the line before, unless it is hidden: by its words others would find what follows it.
+
+    Hidden is what is private to its session, or waits for a review, while what follows is not.
+    """
+    before, own = document.previous, document.memory
+    if before is not None and before.layer is Layer.SESSION and own.layer is not Layer.SESSION:
+        return None
+    if before is not None and before.status is Status.QUARANTINED and own.status is not Status.QUARANTINED:
         return None
     return before

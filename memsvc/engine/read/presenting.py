@@ -10,7 +10,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import SearchHit
 from memsvc.domain.scope import Reach
 from memsvc.engine.read.ranking import Ranking
-from memsvc.ports.metadata import MemoryReads
+from memsvc.engine.read.sources import HitReads
 from memsvc.text.snippets import snippet
 
 SHORT = 300
@@ -20,7 +20,7 @@ SHORT = 300
 class Presenting:
     """Turns rankings into hits."""
 
-    def __init__(self, reads: MemoryReads) -> None:
+    def __init__(self, reads: HitReads) -> None:
         self._reads = reads
 
     def hits(

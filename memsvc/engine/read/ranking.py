@@ -23,13 +23,13 @@ from memsvc.domain.query import (
     Retriever,
     SearchQuery,
 )
-from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
 from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
 from memsvc.engine.read.retrieval import Retrieved
+from memsvc.engine.read.sources import HitReads
 from memsvc.engine.read.weighing import above_zero, weighed
-from memsvc.ports.metadata import MemoryReads
 from memsvc.text.dates import date_match, mentioned_dates
 
 BM25 = Retriever.BM25.value
@@ -119,9 +119,13 @@ class Ranked:
 class Ranker:
     """Fuses, boosts, weighs and sorts."""
 
-    def __init__(self, reads: MemoryReads, constants: Constants) -> None:
+    def __init__(self, reads: HitReads, constants: Constants) -> None:
         self._reads = reads
         self._constants = constants
+
+    def over(self, reads: HitReads) -> Ranker:
+        """Return a ranker that does the same with what *reads* tells."""
+        return Ranker(reads, self._constants)
 
     @property
     def depth(self) -> int:
@@ -137,7 +141,7 @@ class Ranker:
         candidates = [
             one
             for one in self._reads.candidates(list(fused.totals), reach=reach)
-            if one.status != _DELETED and (one.layer != _PRIVATE or _may_be_shown(one, query.scope))
+            if one.status != _DELETED and (one.layer != _PRIVATE or _may_be_shown(one, query))
         ]
         totals = [fused.totals[one.row] for one in candidates]
         scored = self._boosted(query, totals, candidates, rankings)
@@ -167,9 +171,12 @@ def _method(query: SearchQuery) -> FusionMethod:
     return FusionMethod.DEFAULT if query.mode is Mode.SEMANTIC else query.fusion.method
 
 
-def _may_be_shown(candidate: Candidate, scope: Scope) -> bool:
+def _may_be_shown(candidate: Candidate, query: SearchQuery) -> bool:
     """Return whether the store, which is ahead of the indexes, still lets the caller know of a private memory."""
-    return scope.session_id != "" and candidate.session_id == scope.session_id
+    if query.selection.sessions is SessionVisibility.ALL:
+        return True
+    session_id = query.scope.session_id
+    return session_id != "" and candidate.session_id == session_id
 
 
 def _best_first(scores: Sequence[float], least: float) -> list[int]:

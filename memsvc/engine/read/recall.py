@@ -15,13 +15,11 @@ from memsvc.domain.query import Degraded, Explanation, SearchHit, SearchQuery, S
 from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.performance import Performance
-from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.presenting import Presenting
 from memsvc.engine.read.ranking import Ranked, Ranker, Ranking
-from memsvc.engine.read.retrieval import Retrieval
-from memsvc.ports.metadata import MemoryReads
+from memsvc.engine.read.sources import HitReads, NotesAccesses, Retrieves
 
 DEPTH = "depth"
 """The factor that keeps what was found only by looking deeper below all that was found before."""
@@ -31,10 +29,10 @@ DEPTH = "depth"
 class Readers:
     """What a search works with."""
 
-    reads: MemoryReads
-    retrieval: Retrieval
+    reads: HitReads
+    retrieval: Retrieves
     ranker: Ranker
-    accesses: AccessCounts
+    accesses: NotesAccesses
     performance: Performance
 
 
@@ -53,8 +51,15 @@ class _Found:
 class Recall:
     """Finds memories by meaning, words, time and importance."""
 
-    def __init__(self, readers: Readers, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        readers: Readers,
+        now: Callable[[], datetime],
+        back: Callable[[SearchQuery, Readers], Readers] | None = None,
+    ) -> None:
+        """Search by *readers*; *back* turns them into those of what was known at a query's known_time."""
         self._readers = readers
+        self._back = back
         self._presenting = Presenting(readers.reads)
         self._now = now
 
@@ -65,6 +70,10 @@ class Recall:
             DeadlineExceededError: The time was over before the retrievers answered.
             BackendUnavailableError: Every retriever that was asked failed, or the store did.
         """
+        moment = query.known_time
+        if moment is not None and self._back is not None:
+            then = Recall(self._back(query, self._readers), lambda: moment)
+            return then.search(replace(query, known_time=None), deadline)
         started = time.perf_counter()
         try:
             reply = self._answer(query, deadline, started)
@@ -77,7 +86,7 @@ class Recall:
 
     def _answer(self, query: SearchQuery, deadline: Deadline, started: float) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        where = conjunction(query.selection.where, session_privacy(query.scope))
+        where = conjunction(query.selection.where, session_privacy(query.scope, query.selection.sessions))
         found = self._found(query, reach, where, deadline)
         hydrating = time.perf_counter()
         hits = self._presenting.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)

@@ -68,7 +68,7 @@ class Recollect:
         """
         memories = self._reads.page(
             reach=Reach.from_scope(scope, selection.visibility),
-            where=conjunction(selection.where, session_privacy(scope)),
+            where=conjunction(selection.where, session_privacy(scope, selection.sessions)),
             order=order,
             after=after,
             limit=limit + 1,

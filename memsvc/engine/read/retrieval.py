@@ -95,8 +95,7 @@ class Retrieval:
             )
 
     def _table(self, asked: Asked, found: Retrieved) -> None:
-        terms = [*asked.query.keywords] or [term for term, _ in extract_keywords(asked.query.text)]
-        if terms:
+        if terms := table_terms(asked.query):
             found.keyword_table = self._reads.keyword_hits(
                 terms, reach=asked.reach, where=asked.where, limit=asked.depth
             )
@@ -132,6 +131,11 @@ def asked_retrievers(query: SearchQuery) -> frozenset[Retriever]:
     elif query.fusion.weights is not None and len(asked) > 1:
         asked = {one for one in asked if query.fusion.weights.get(one, 0.0) > 0.0}
     return frozenset(asked)
+
+
+def table_terms(query: SearchQuery) -> list[str]:
+    """Return what a search looks for in the keyword table."""
+    return [*query.keywords] or [term for term, _ in extract_keywords(query.text)]
 
 
 def _collect(dense: Callable[[], DenseFound], found: Retrieved) -> None:

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.drafts import Draft, Patch
-from memsvc.domain.memory import Json, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
 
 _TAKEN_OVER = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
     "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
-    "metadata",
+    "metadata", "valid_from", "valid_to",
 )  # fmt: skip
 """What a draft under an existing key gives to the memory there."""
 
@@ -23,6 +23,7 @@ _CLEARED: Mapping[str, Any] = {
     "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
     "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
     "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
+    "origin": Origin.AGENT, "derived_from": (),
 }  # fmt: skip
 """What None in a patch stands for; kind, keywords and the times see to themselves."""
 

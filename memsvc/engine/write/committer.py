@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -61,6 +62,7 @@ class Committer:
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._listeners: tuple[Callable[[], None], ...] = ()
+        self._owners_listeners: tuple[Callable[[AbstractSet[str]], None], ...] = ()
         self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._drain, name="memsvc-committer", daemon=True)
@@ -69,6 +71,10 @@ class Committer:
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Have *listener* called after every commit that changed memories; it must return at once and not raise."""
         self._listeners = (*self._listeners, listener)
+
+    def on_commit_of(self, listener: Callable[[AbstractSet[str]], None]) -> None:
+        """As `on_commit`; *listener* is told whose memories were changed, and perhaps a few owners more."""
+        self._owners_listeners = (*self._owners_listeners, listener)
 
     def submit(self, work: Callable[[Transaction], T]) -> Committed[T]:
         """Run *work* in a transaction and return once it is durable, or raise what it raised: then it left no trace.
@@ -135,8 +141,10 @@ class Committer:
     def _run(self, group: Sequence[_Task]) -> list[_Done]:
         with self._store.transaction() as transaction:
             done = [_attempt(task, transaction) for task in group]
-            position = transaction.position
+            position, owners = transaction.position, transaction.owners
         if position:
+            for told in self._owners_listeners:
+                told(owners)
             for listener in self._listeners:
                 listener()
         if all(one.position or one.error for one in done):

@@ -10,19 +10,25 @@ from operator import itemgetter
 
 import numpy as np
 
-from memsvc.domain.drafts import Draft, Rejected
+from memsvc.domain.drafts import Draft, Redaction, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
+from memsvc.domain.keys import with_convention
 from memsvc.domain.limits import SHORT_TERM_DAYS
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash, keywords_of
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
 
+NO_REDACTOR = Redactor(is_on=False)
+STANDARD_POLICY = TrustPolicy()
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
@@ -31,12 +37,15 @@ class Prepared:
     """A draft and the new memory that it becomes unless one like it is there.
 
     Attributes:
+        draft: Without secrets.
         name: The content that the memory claims, or None when it claims none.
+        redactions: The secrets that were replaced.
     """
 
     draft: Draft
     record: Record
     name: ContentName | None
+    redactions: tuple[Redaction, ...] = ()
 
 
 class Drafting:
@@ -49,38 +58,56 @@ class Drafting:
         dimension: int,
         now: Callable[[], datetime],
         random: Callable[[int], bytes] = os.urandom,
+        redactor: Redactor = NO_REDACTOR,
+        policy: TrustPolicy = STANDARD_POLICY,
     ) -> None:
-        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*."""
+        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
+
+        *policy* says how far memories are trusted, and which of them are withheld for a review. Every text
+        that is written passes the *redactor*.
+        """
         self._model = model
         self._dimension = dimension
         self.now = now
         self._random = random
+        self.redactor = redactor
+        self.policy = policy
+        self._judge = Judge(policy)
 
-    def prepare(self, scope: Scope, draft: Draft) -> Prepared:
+    def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
+
+        A key that says something of its memory (`memsvc.domain.keys`) gives the defaults. Secrets are replaced.
+        Unknown are also the memories that it is derived from: its trust is without them. *origin* is that of drafts
+        without one.
 
         Raises:
             InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
         """
-        memory = self._memory(_own_scope(scope, draft), draft)
+        draft, redactions = self.redactor.draft(draft) if self.redactor.is_on else (draft, ())
+        known = with_convention(draft) if "/" in draft.key else draft
+        memory = self._memory(_own_scope(scope, draft), known, self._judge.of(draft, origin))
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
+        require_validity(memory)
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
         stated = stored_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:
-            return Prepared(draft, Record(memory, chunks, name is not None, statements=stated), name)
+            return Prepared(draft, Record(memory, chunks, name is not None, statements=stated), name, redactions)
         vector = self.vector_bytes(draft.vector, chunks)
-        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name)
+        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions)
 
-    def prepare_all(self, scope: Scope, drafts: Sequence[Draft | Rejected]) -> list[Prepared | Rejected]:
+    def prepare_all(
+        self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
+    ) -> list[Prepared | Rejected]:
         """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""
         prepare = self.prepare
         items: list[Prepared | Rejected] = []
         for draft in drafts:
             COURTESY.give_way()
             try:
-                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft))
+                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft, origin))
             except InvalidRequestError as error:
                 items.append(Rejected(error.reason, error.message, error.violations))
         return items
@@ -108,7 +135,7 @@ class Drafting:
         """Name the space that given vectors are in."""
         return self._model
 
-    def _memory(self, scope: Scope, draft: Draft) -> Memory:
+    def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
         now = self.now()
         layer = draft.layer or Layer.LONG_TERM
         speaker = draft.speaker or ""
@@ -137,9 +164,16 @@ class Drafting:
             confidence=1.0 if draft.confidence is None else draft.confidence,
             event_time=draft.event_time,
             expire_time=expiry(draft, layer, now),
+            valid_from=draft.valid_from,
+            valid_to=draft.valid_to,
             work_in_progress=bool(draft.work_in_progress),
             source=draft.source or "",
             metadata=draft.metadata or {},
+            status=provenance.status,
+            origin=provenance.origin,
+            trust=provenance.trust,
+            derived_from=draft.derived_from or (),
+            review=provenance.review,
         )
 
 
@@ -169,8 +203,21 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
 
 
 def claims_content(memory: Memory) -> bool:
-    """Return whether no other memory of the project and kind should hold the same content."""
-    return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE
+    """Return whether no other memory of the project and kind should hold the same content.
+
+    What ceases to be true may become true again: then it is another memory that says so.
+    """
+    return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE and memory.valid_to is None
+
+
+def require_validity(memory: Memory) -> None:
+    """Return when *memory* does not cease to be true before it begins to.
+
+    Raises:
+        InvalidRequestError: It does.
+    """
+    if memory.valid_from is not None and memory.valid_to is not None and memory.valid_to <= memory.valid_from:
+        raise InvalidRequestError([Violation("memory.valid_to", "Must lie after valid_from.")])
 
 
 def content_name(memory: Memory) -> ContentName:

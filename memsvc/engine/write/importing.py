@@ -9,16 +9,17 @@ from typing import Any
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Item, Placed, Placing, rejection
 from memsvc.engine.write.requests import Request, digest_of, recall, remember
 from memsvc.ports.metadata import Transaction
 
 _METHOD = "ImportMemories"
-_COUNTS = ("received", "created", "updated", "duplicates", "failed", "conflicts", "next_index", "position")
+_COUNTS = ("received", "created", "updated", "duplicates", "failed", "redacted", "conflicts", "next_index", "position")
 _COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUPLICATE: "duplicates"}
 
 
@@ -118,7 +119,7 @@ class ImportRun:
     def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
         """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
         start = max(first_index, self._progress.next_index)
-        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :])
+        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT)
         return PreparedBatch(first_index, start, items)
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:
@@ -149,7 +150,8 @@ class ImportRun:
             return _Batch(replace(progress, failures=()), ())
         placed = self._parts.placing.place(transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict)
         results = [rejection(result) for result in placed]
-        reached = _advanced(progress, results, transaction.position)
+        redacted = sum(isinstance(item, Prepared) and bool(item.redactions) for item in waiting)
+        reached = _advanced(progress, results, transaction.position, redacted=redacted)
         remember(transaction, self._request, _as_json(reached))
         return _Batch(reached, results)
 
@@ -162,7 +164,9 @@ def _opened(transaction: Transaction, request: Request) -> ImportProgress:
     return ImportProgress()
 
 
-def _advanced(progress: ImportProgress, results: Sequence[Placed | Rejected], position: int) -> ImportProgress:
+def _advanced(
+    progress: ImportProgress, results: Sequence[Placed | Rejected], position: int, *, redacted: int
+) -> ImportProgress:
     counts = {name: getattr(progress, name) for name in _COUNTS}
     failures: list[tuple[int, Rejected]] = []
     for index, result in enumerate(results, start=progress.next_index):
@@ -173,6 +177,7 @@ def _advanced(progress: ImportProgress, results: Sequence[Placed | Rejected], po
             counts[_COUNT_OF[result.outcome]] += 1
             counts["conflicts"] += len(result.conflicts)
     counts["received"] += len(results)
+    counts["redacted"] += redacted
     counts["next_index"] += len(results)
     counts["position"] = max(progress.position, position)
     return ImportProgress(**counts, failures=tuple(failures))

@@ -9,14 +9,15 @@ from typing import TypeAlias
 
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
-from memsvc.domain.errors import MemoryExistsError, MemorySupersededError, MemsvcError
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.changing import changed, values_of_draft
-from memsvc.engine.write.drafting import Drafting, Prepared, content_name
+from memsvc.engine.write.drafting import Drafting, Prepared, content_name, require_validity
+from memsvc.engine.write.provenance import Sources, kept_or_new, sourced
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import ContentName, Record, Transaction
 
@@ -57,12 +58,13 @@ class Placing:
         Raises:
             UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
         """
-        prepared = [item for item in items if isinstance(item, Prepared)]
+        judged = self._judged(transaction, items)
+        prepared = [item for item in judged if isinstance(item, Prepared)]
         if not prepared:
-            return [item for item in items if isinstance(item, Rejected)]
+            return [item for item in judged if not isinstance(item, Prepared)]
         batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
         batch.look_up(prepared)
-        results = [batch.place(item) if isinstance(item, Prepared) else item for item in items]
+        results = [batch.place(item) if isinstance(item, Prepared) else item for item in judged]
         return self._compared(transaction, batch, batch.settled(results), on_conflict)
 
     def _compared(
@@ -86,10 +88,34 @@ class Placing:
             for result in results
         ]
 
+    def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Item | InvalidRequestError]:
+        """Return the items with what their sources make of them; one whose source is not there as an error."""
+        sources = Sources(transaction)
+        judged: list[Item | InvalidRequestError] = []
+        for item in items:
+            try:
+                judged.append(self._derived(item, sources) if isinstance(item, Prepared) else item)
+            except InvalidRequestError as error:
+                judged.append(error)
+        return judged
+
+    def _derived(self, item: Prepared, sources: Sources) -> Prepared:
+        memory = item.record.memory
+        if not memory.derived_from:
+            return item
+        judged = sourced(memory, sources.of(memory.scope, memory.derived_from), self._drafting.policy)
+        is_named = judged.status not in UNNAMED
+        is_unique = item.record.is_unique and is_named
+        record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
+        return replace(item, record=record, name=item.name if is_named else None)
+
 
 def rejection(result: Result) -> Placed | Rejected:
     """Return *result* with an error as the rejection of its item."""
-    return Rejected(result.reason, result.message) if isinstance(result, MemsvcError) else result
+    if isinstance(result, MemsvcError):
+        violations = result.violations if isinstance(result, InvalidRequestError) else ()
+        return Rejected(result.reason, result.message, violations)
+    return result
 
 
 class _Batch:
@@ -128,7 +154,7 @@ class _Batch:
     def place(self, item: Prepared) -> Result:
         """Place one item; a new memory only waits until `settled`."""
         memory = item.record.memory
-        if memory.key:
+        if memory.key and memory.status not in UNNAMED:
             existing = self._keyed.get((memory.scope.project_id, memory.key))
             if existing is not None:
                 return self._change(self._as_stored(existing), item)
@@ -152,7 +178,7 @@ class _Batch:
         if record.statements:
             self.stating[memory.id] = None
         self._waiting.append(_claiming(record, is_unique=name is not None))
-        if memory.key:
+        if memory.key and memory.status not in UNNAMED:
             self._keyed[memory.scope.project_id, memory.key] = memory
         if name is not None:
             self._held[name] = memory
@@ -160,9 +186,11 @@ class _Batch:
 
     def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
         """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
-        if self._on_duplicate is OnDuplicate.KEEP_BOTH or not visible(holder, newcomer.scope):
-            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         now = self._drafting.now()
+        # What becomes true later only is no duplicate of what is true already.
+        lies_ahead = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
+        if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
+            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         if holder.expire_time is not None and holder.expire_time <= now:
             return store(self._put_away(holder, now))
         if self._on_duplicate is OnDuplicate.REJECT:
@@ -180,11 +208,15 @@ class _Batch:
 
     def _change(self, before: Memory, item: Prepared) -> Result:
         draft, own = item.draft, item.record.memory
-        if not visible(before, own.scope):
-            return MemoryExistsError(before.id)
-        if before.superseded_by_id:
-            return MemorySupersededError(before.id, before.superseded_by_id)
-        after = changed(before, values_of_draft(draft, own.create_time), own.create_time)
+        refusal = _refusal(before, own)
+        if refusal is not None:
+            return refusal
+        values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
+        after = changed(before, values, own.create_time)
+        try:
+            require_validity(after)
+        except InvalidRequestError as error:
+            return error
         record = self._recording.next_record(before, after, item.record.given_vector)
         if record is None:
             return Placed(before, Outcome.DUPLICATE)
@@ -225,6 +257,15 @@ class _Batch:
             linked = self._recording.linked(self._transaction, self._waiting)
             self._stored.update((memory.id, memory) for memory in self._transaction.insert(linked))
             self._waiting.clear()
+
+
+def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
+    """Return why a memory cannot be written under the key of *bearer*, or None when it can."""
+    if not visible(bearer, newcomer.scope):
+        return MemoryExistsError(bearer.id)
+    if bearer.superseded_by_id:
+        return MemorySupersededError(bearer.id, bearer.superseded_by_id)
+    return None
 
 
 def _claiming(record: Record, *, is_unique: bool) -> Record:

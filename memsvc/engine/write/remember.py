@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from memsvc.domain.drafts import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
@@ -12,6 +14,8 @@ from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, Placing, Result, rejection
 from memsvc.engine.write.requests import Answered, Request, Requests, digest_of, gone
 from memsvc.ports.metadata import Transaction
+
+R = TypeVar("R", Written, Written | Rejected)
 
 
 class Remember:
@@ -24,8 +28,8 @@ class Remember:
         self._requests = requests
         self._accesses = accesses
 
-    def create(self, scope: Scope, draft: Draft, options: WriteOptions) -> Written:
-        """Store one memory; return once it is durable.
+    def create(self, scope: Scope, draft: Draft, options: WriteOptions, *, method: str = "CreateMemory") -> Written:
+        """Store one memory; return once it is durable. Requests of different *method* are never one.
 
         Under an existing key the draft changes that memory; content that is there is treated as the options say.
 
@@ -39,7 +43,7 @@ class Remember:
         """
         prepared = self._drafting.prepare(scope, draft)
         request = _request(
-            "CreateMemory",
+            method,
             scope,
             (prepared,),
             (scope, draft, options.on_duplicate, options.on_conflict),
@@ -54,7 +58,7 @@ class Remember:
         if not isinstance(written, Written):
             raise gone(written)
         self._note_duplicates((written,))
-        return written
+        return _redacted(written, prepared)
 
     def create_batch(self, scope: Scope, drafts: Sequence[Draft | Rejected], options: WriteOptions) -> BatchWritten:
         """Store memories in order in one transaction; a bad one fails alone. Rejected items pass through.
@@ -72,7 +76,7 @@ class Remember:
             return [rejection(result) for result in placed]
 
         answered, position = self._requests.once(request, work)
-        results = [_item(result) for result in answered]
+        results = [_redacted(_item(result), item) for result, item in zip(answered, items, strict=True)]
         self._note_duplicates(results)
         return BatchWritten(tuple(results), position)
 
@@ -82,6 +86,13 @@ class Remember:
             for result in results
             if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
         )
+
+
+def _redacted(result: R, item: Prepared | Rejected) -> R:
+    """Return *result* with the secrets that were replaced in its draft, which are the same on every repetition."""
+    if isinstance(result, Written) and isinstance(item, Prepared) and item.redactions:
+        return replace(result, redactions=item.redactions)
+    return result
 
 
 def _item(answered: Answered) -> Written | Rejected:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction
 from memsvc.domain.drafts import Outcome, Rejected, Written
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.placing import Placed
@@ -42,6 +42,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """The results of a request, what else belongs to its answer, and the position at which indexes know them."""
+
+    results: list[Answered]
+    note: Json
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Remembered:
     answer: Mapping[str, Any]
 
@@ -65,14 +74,42 @@ class Requests:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
+        noted = self.once_noted(request, lambda transaction: (work(transaction), None))
+        return noted.results, noted.position
+
+    def once_noted(
+        self, request: Request, work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]]
+    ) -> Noted:
+        """Do as `once` does, for a *work* whose answer holds more than memories: a note, which is repeated as it was.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
         committed = self._committer.submit(lambda transaction: _recognise(transaction, request, work))
         if isinstance(committed.value, _Remembered):
-            answer = committed.value.answer
-            position = answer["position"] or committed.position
-            again = self._again(answer["results"], position, request.reach)
-            return [_with_changes(one, answer.get("changes", 1)) for one in again], position
-        written = [_written(result, committed.position) for result in committed.value]
-        return [_with_changes(one, committed.changes) for one in written], committed.position
+            return self._repeated(committed.value.answer, committed.position, request.reach)
+        results, note = committed.value
+        written = [_with_changes(_written(one, committed.position), committed.changes) for one in results]
+        return Noted(written, note, committed.position)
+
+    def known(self, request: Request) -> Noted | None:
+        """Return the answer that *request* got before, or None, so that dear work is not done in vain.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
+        if not request.id:
+            return None
+        committed = self._committer.submit(lambda transaction: recall(transaction, request))
+        if committed.value is None:
+            return None
+        return self._repeated(committed.value, committed.position, request.reach)
+
+    def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> Noted:
+        position = answer["position"] or head
+        again = self._again(answer["results"], position, reach)
+        changed = [_with_changes(one, answer.get("changes", 1)) for one in again]
+        return Noted(changed, answer.get("note"), position)
 
     def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
@@ -171,20 +208,22 @@ def _plain(value: object) -> object:
 
 
 def _recognise(
-    transaction: Transaction, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
-) -> Sequence[Placed | Rejected] | _Remembered:
+    transaction: Transaction,
+    request: Request,
+    work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]],
+) -> tuple[Sequence[Placed | Rejected], Json] | _Remembered:
     answer = recall(transaction, request)
     if answer is not None:
         return _Remembered(answer)
     before = transaction.changes
-    results = work(transaction)
-    answer = {
+    results, note = work(transaction)
+    remembered = {
         "results": [_as_json(result) for result in results],
         "position": transaction.position,
         "changes": transaction.changes - before,
     }
-    remember(transaction, request, answer)
-    return results
+    remember(transaction, request, remembered if note is None else remembered | {"note": note})
+    return results, note
 
 
 def _with_changes(answered: Answered, changes: int) -> Answered:

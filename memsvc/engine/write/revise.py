@@ -14,25 +14,32 @@ from memsvc.domain.errors import (
     MemoryNotFoundError,
     MemorySupersededError,
     RevisionConflictError,
+    RevisionNotFoundError,
     Violation,
 )
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import statements_of
 from memsvc.engine.write.changing import changed, values_of_patch
-from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name
+from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name, require_validity
 from memsvc.engine.write.placing import Placed
+from memsvc.engine.write.provenance import Sources, restored, revalued
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.engine.write.returning import action_of, rolled_back
 from memsvc.ports.metadata import Record, Transaction
 
-_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, None})
+_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
 """What a restore makes ACTIVE again, DEPRECATED only when its successor is gone; CONFLICTED is for resolving."""
+
+
+_CHAIN = 100
+"""How far a chain of superseded memories is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +104,14 @@ class Revise:
         """
         _check(patch)
         target = _Target(scope, memory_id, key, expected_revision)
-        asked = (target, patch, options.on_conflict)
+        values, redactions = self._drafting.redactor.values(dict(patch.values))
+        clean = replace(patch, values=values)
 
         def work(transaction: Transaction) -> Placed:
-            return self._update(transaction, target, patch, options.on_conflict)
+            return self._update(transaction, target, clean, options.on_conflict)
 
-        return self._once("UpdateMemory", target, asked, options, work)
+        written = self._once("UpdateMemory", target, (target, patch, options.on_conflict), options, work)
+        return replace(written, redactions=redactions) if redactions else written
 
     def delete(
         self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions
@@ -125,6 +134,8 @@ class Revise:
     def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
         """Make a deleted memory ACTIVE again; one that is not deleted stays as it is (outcome DUPLICATE).
 
+        One that waited for a review, or was rejected by it, is QUARANTINED again.
+
         An expiry that has passed is taken away; SHORT_TERM gets 14 days from now.
 
         Raises:
@@ -135,6 +146,34 @@ class Revise:
         """
         target = _Target(scope, memory_id, "", expected_revision)
         return self._once("RestoreMemory", target, (target,), options, lambda tx: self._restore(tx, target))
+
+    def rollback(
+        self,
+        scope: Scope,
+        memory_id: str,
+        target: Memory | None,
+        *,
+        revision: int,
+        expected_revision: int,
+        options: WriteOptions,
+    ) -> Written:
+        """Make a memory say again what it said at *revision*, which is *target*, by a new revision.
+
+        A memory that says so already stays as it is (outcome DUPLICATE). Status and expiry are those of then, too; so
+        a deleted memory comes back, and one that was deleted then is deleted.
+
+        Raises:
+            MemoryNotFoundError: It is not there, or another session's private one.
+            RevisionNotFoundError: It has no such revision, or only one that was private to another session.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: Its key or content of then is another memory's by now.
+            InvalidRequestError: It would be superseded, over others, by itself.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        aim = _Target(scope, memory_id, "", expected_revision)
+        return self._once(
+            "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
+        )
 
     def _once(
         self,
@@ -155,9 +194,11 @@ class Revise:
             raise target.missing()
         if before.superseded_by_id and {"status", "key"} & patch.values.keys():
             raise MemorySupersededError(before.id, before.superseded_by_id)
-        after = changed(before, values_of_patch(before, patch), self._now())
+        values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
+        after = changed(before, values, self._now())
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
+        require_validity(after)
         vector = (
             self._drafting.vector_bytes(patch.vector, chunks_of(after.content))
             if patch.vector is not None and len(patch.vector) > 0
@@ -166,8 +207,8 @@ class Revise:
         record = self._recording.next_record(before, after, vector)
         if record is None:
             return Placed(before, Outcome.DUPLICATE)
-        if after.key != before.key:
-            _require_free_key(transaction, after)
+        if after.key != before.key and after.status not in UNNAMED:
+            require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, record)
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
@@ -200,12 +241,13 @@ class Revise:
         now = self._now()
         after = replace(
             before,
-            status=Status.DEPRECATED if is_replaced else Status.ACTIVE,
+            **restored(before, is_replaced=is_replaced),
             expire_time=_renewed_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
         )
-        _require_free_key(transaction, after)
+        if after.status not in UNNAMED:
+            require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
         # A holder older than the deletion stood beside this memory before, so it may again.
         if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
@@ -216,6 +258,26 @@ class Revise:
         transaction.update(before, record, action)
         self._contradictions.settling.after(transaction, [record.memory])
         return Placed(record.memory, Outcome.UPDATED)
+
+    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> Placed:
+        before = aim.find(transaction)
+        if target is None or not visible(target, aim.scope):
+            raise RevisionNotFoundError(before.id, revision)
+        after = rolled_back(before, target, self._now())
+        if after is None:
+            return Placed(before, Outcome.DUPLICATE)
+        if after.status not in UNNAMED:
+            require_free_key(transaction, after)
+        _refuse_circle(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        # Equal contents that stood side by side then may do so again.
+        if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
+            raise MemoryExistsError(holder.id)
+        transaction.update(before, record, action_of(before, after))
+        mended = self._contradictions.mending.after_rollback(
+            transaction, before, record.memory, since=target.update_time
+        )
+        return Placed(mended, Outcome.UPDATED)
 
     def _purge(self, target: _Target, options: WriteOptions) -> Written:
         now = self._now()
@@ -239,7 +301,7 @@ def _check(patch: Patch) -> None:
         Violation("update_mask", f"{name!r} cannot be changed.") for name in sorted(patch.values.keys() - PATCHABLE)
     ]
     if patch.values.get("status") not in _SETTABLE:
-        violations.append(Violation("memory.status", "Only ACTIVE and ARCHIVED can be set."))
+        violations.append(Violation("memory.status", "Only ACTIVE, ARCHIVED and QUARANTINED can be set."))
     if "content" in patch.values and not patch.values["content"]:
         violations.append(Violation("memory.content", "Cannot be cleared."))
     if violations:
@@ -251,12 +313,27 @@ def _request(method: str, target: _Target, asked: Sequence[object], options: Wri
     return Request(method, options.request_id, digest, Reach.from_scope(target.scope))
 
 
-def _require_free_key(transaction: Transaction, memory: Memory) -> None:
+def require_free_key(transaction: Transaction, memory: Memory) -> None:
+    """Raise MemoryExistsError when another memory holds the key of *memory*."""
     if memory.key:
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
         if bearer is not None and bearer.id != memory.id:
             raise MemoryExistsError(bearer.id)
+
+
+def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
+    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
+    successor = memory.superseded_by_id
+    for _ in range(_CHAIN):
+        if not successor:
+            return
+        if successor == memory.id:
+            raise InvalidRequestError(
+                [Violation("revision", "Would make the memory superseded, over others, by itself.")]
+            )
+        found = transaction.get(successor, reach=reach)
+        successor = "" if found is None else found.superseded_by_id
 
 
 def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:

@@ -75,7 +75,7 @@ def metadata_equals(path: str, value: Value) -> Filter:
 def _equal_to_any(field: Field, path: str, values: Sequence[Value]) -> Filter:
     if field is Field.METADATA:
         return AnyOf(field, tuple(dict.fromkeys(_metadata_term(path, value) for value in values)))
-    if field in TIMES or field in {Field.IMPORTANCE, Field.CONFIDENCE}:
+    if field in TIMES or field in {Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST}:
         tests = tuple(_equal_number(field, number_from_proto(field, value)) for value in values)
         return tests[0] if len(tests) == 1 else Or(tests)
     return AnyOf(field, tuple(dict.fromkeys(value.string_value for value in values)))

@@ -7,8 +7,9 @@ from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
-from memsvc.domain.memory import FileRef, Keyword
-from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, TIER, WAIT_FOR
+from memsvc.domain.memory import FileRef, Keyword, Status
+from memsvc.domain.provenance import DIGITS
+from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import Numbers, vector_from_proto
@@ -45,6 +46,11 @@ def keywords_from_proto(keywords: Iterable[types.Keyword]) -> tuple[Keyword, ...
 def ids_from_proto(ids: Iterable[str]) -> tuple[str, ...]:
     """Return UUIDs as they are stored, in lower case, each once, in order."""
     return tuple(dict.fromkeys(name.lower() for name in ids))
+
+
+def trust_from_proto(trust: float) -> float:
+    """Return a trust as it is kept."""
+    return round(trust, DIGITS)
 
 
 def file_refs_from_proto(refs: Iterable[types.FileRef]) -> tuple[FileRef, ...]:
@@ -87,9 +93,16 @@ _VALUES: Mapping[str, Callable[[Any], Any]] = {
     "confidence": float,
     "event_time": time_from_proto,
     "expire_time": time_from_proto,
+    "valid_from": time_from_proto,
+    "valid_to": time_from_proto,
     "ttl": span_from_proto,
     "work_in_progress": bool,
     "source": str,
+    "origin": ORIGIN.optional,
+    "trust": trust_from_proto,
+    "derived_from": ids_from_proto,
+    # The only status that a new memory can ask for; what else is set is output of an earlier reply.
+    "status": lambda status: Status.QUARANTINED if status == types.MEMORY_STATUS_QUARANTINED else None,
     "metadata": lambda metadata: struct_from_proto(metadata) or None,
 }
 """How a field that is given is read."""

@@ -9,14 +9,20 @@ from typing import Generic, Protocol, TypeVar
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
 from memsvc.domain.filters import Field
-from memsvc.domain.memory import Kind, Layer, Status, Tier
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
+from memsvc.domain.provenance import Verdict
 from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
-from memsvc.domain.scope import Visibility
+from memsvc.domain.scope import SessionVisibility, Visibility
+from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.statements import Rule
+from memsvc.domain.watching import Effect, Start
 from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import review_pb2, watch_pb2
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 
 E = TypeVar("E", bound=StrEnum)
@@ -53,6 +59,16 @@ LAYER = EnumTable(Layer, types.MemoryLayer, "MEMORY_LAYER")
 KIND = EnumTable(Kind, types.MemoryKind, "MEMORY_KIND")
 TIER = EnumTable(Tier, types.MemoryTier, "MEMORY_TIER")
 STATUS = EnumTable(Status, types.MemoryStatus, "MEMORY_STATUS")
+ORIGIN = EnumTable(Origin, types.MemoryOrigin, "MEMORY_ORIGIN")
+REVIEWS = {
+    Review.PENDING: types.MEMORY_REVIEW_PENDING,
+    Review.APPROVED: types.MEMORY_REVIEW_APPROVED,
+    Review.REJECTED: types.MEMORY_REVIEW_REJECTED,
+}
+VERDICT = EnumTable(Verdict, review_pb2.ReviewVerdict, "REVIEW_VERDICT")
+WATCH_START = EnumTable(Start, watch_pb2.WatchStart, "WATCH_START")
+WATCH_EFFECT = EnumTable(Effect, watch_pb2.WatchEffect, "WATCH_EFFECT")
+CHANGE_ACTION = EnumTable(ChangeAction, watch_pb2.MemoryChangeAction, "MEMORY_CHANGE_ACTION")
 OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
 WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
 ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
@@ -61,6 +77,11 @@ CONFLICT_RULE = EnumTable(Rule, conflicts.ConflictRule, "CONFLICT_RULE")
 CONFLICT_STATE = EnumTable(ConflictState, conflicts.ConflictState, "CONFLICT_STATE")
 RESOLUTION = EnumTable(Resolution, conflicts.ConflictResolution, "CONFLICT_RESOLUTION")
 VISIBILITY = EnumTable(Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY")
+SESSION_VISIBILITY = EnumTable(SessionVisibility, types.SessionVisibility, "SESSION_VISIBILITY")
+ROLE = EnumTable(Role, types.MessageRole, "MESSAGE_ROLE")
+SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
+ON_OPEN = EnumTable(OnOpen, session_pb.OnOpen, "ON_OPEN")
+AUTO_TRIM = EnumTable(AutoTrim, session_pb.AutoTrim, "AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
@@ -93,6 +114,10 @@ FILTER_FIELDS: Mapping[int, Field] = {
     types.FILTER_FIELD_ACCESS_TIME: Field.ACCESS_TIME,
     types.FILTER_FIELD_EVENT_TIME: Field.EVENT_TIME,
     types.FILTER_FIELD_METADATA: Field.METADATA,
+    types.FILTER_FIELD_ORIGIN: Field.ORIGIN,
+    types.FILTER_FIELD_TRUST: Field.TRUST,
+    types.FILTER_FIELD_VALID_FROM: Field.VALID_FROM,
+    types.FILTER_FIELD_VALID_TO: Field.VALID_TO,
 }
 
 ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
@@ -100,5 +125,6 @@ ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
     Field.KIND: KIND.names,
     Field.TIER: TIER.names,
     Field.STATUS: STATUS.names,
+    Field.ORIGIN: ORIGIN.names,
 }
 """The names that a condition may compare these fields with."""

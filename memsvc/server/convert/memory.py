@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
-from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
+from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, REVIEWS, STATUS, TIER
 from memsvc.server.convert.json import struct_to_proto
 from memsvc.server.convert.times import fill_time
 from memsvc.v1 import types_pb2 as types
@@ -24,7 +24,7 @@ def memory_to_proto(memory: Memory) -> types.Memory:
 def fill_memory(message: types.Memory, memory: Memory) -> None:
     """Make an empty message the memory as replies show it."""
     message.id = memory.id
-    _fill_scope(message.scope, memory.scope)
+    fill_scope(message.scope, memory.scope)
     message.layer = LAYER.to_proto[memory.layer]
     message.kind = KIND.to_proto[memory.kind]
     message.content = memory.content
@@ -36,12 +36,14 @@ def fill_memory(message: types.Memory, memory: Memory) -> None:
     fill_time(message.update_time, memory.update_time)
     message.content_hash = memory.content_hash
     message.revision = memory.revision
+    message.origin = ORIGIN.to_proto[memory.origin]
+    message.trust = memory.trust
     _fill_texts(message, memory)
     _fill_lists(message, memory)
     _fill_the_rest(message, memory)
 
 
-def _fill_scope(message: types.Scope, scope: Scope) -> None:
+def fill_scope(message: types.Scope, scope: Scope) -> None:
     """Fill in whose memory it is; the tenant is the caller's own and stays out."""
     message.user_id = scope.user_id
     if scope.project_id:
@@ -81,6 +83,8 @@ def _fill_lists(message: types.Memory, memory: Memory) -> None:
             add(term=word.term, weight=word.weight)
     if memory.related_ids:
         message.related_ids.extend(memory.related_ids)
+    if memory.derived_from:
+        message.derived_from.extend(memory.derived_from)
     for ref in memory.file_refs:
         message.file_refs.add(category=ref.category, id=ref.id)
 
@@ -94,6 +98,12 @@ def _fill_the_rest(message: types.Memory, memory: Memory) -> None:
         fill_time(message.event_time, memory.event_time)
     if memory.expire_time is not None:
         fill_time(message.expire_time, memory.expire_time)
+    if memory.review:
+        message.review = REVIEWS[memory.review]
+    if memory.valid_from is not None:
+        fill_time(message.valid_from, memory.valid_from)
+    if memory.valid_to is not None:
+        fill_time(message.valid_to, memory.valid_to)
     if memory.work_in_progress:
         message.work_in_progress = True
     if memory.metadata:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memsvc.domain.drafts import PATCHABLE, Patch, PatchValue
-from memsvc.domain.memory import Layer, Status, Tier
-from memsvc.server.convert.drafts import file_refs_from_proto, ids_from_proto, keywords_from_proto
-from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER
+from memsvc.domain.memory import Layer, Origin, Status, Tier
+from memsvc.server.convert.drafts import (
+    file_refs_from_proto,
+    ids_from_proto,
+    keywords_from_proto,
+    trust_from_proto,
+)
+from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, STATUS, TIER
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
@@ -26,9 +31,14 @@ _VALUES: Mapping[str, Callable[[types.Memory], PatchValue]] = {
     "importance": lambda memory: memory.importance or DEFAULT_IMPORTANCE,
     "tier": lambda memory: TIER.given(memory.tier, Tier.CONTEXTUAL),
     "confidence": lambda memory: memory.confidence if memory.HasField("confidence") else 1.0,
+    "origin": lambda memory: ORIGIN.given(memory.origin, Origin.AGENT),
+    "trust": lambda memory: trust_from_proto(memory.trust) if memory.HasField("trust") else None,
+    "derived_from": lambda memory: ids_from_proto(memory.derived_from),
     "status": lambda memory: STATUS.given(memory.status, Status.ACTIVE),
     "event_time": lambda memory: time_from_proto(memory.event_time) if memory.HasField("event_time") else None,
     "expire_time": lambda memory: time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
+    "valid_from": lambda memory: time_from_proto(memory.valid_from) if memory.HasField("valid_from") else None,
+    "valid_to": lambda memory: time_from_proto(memory.valid_to) if memory.HasField("valid_to") else None,
     "metadata": lambda memory: struct_from_proto(memory.metadata),
     "ttl": lambda memory: span_from_proto(memory.ttl) if memory.HasField("ttl") else None,
 }

@@ -11,6 +11,7 @@ from memsvc.domain.query import Fusion, FusionMethod, Mode, Normalization, Retri
 from memsvc.server.calls import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
+from memsvc.server.convert.history import as_of_from_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
@@ -54,6 +55,7 @@ def query_from_proto(request: pb.SearchRequest, defaults: SearchDefaults) -> Sea
     offset = 0
     if request.page_token:
         offset = tokens.search_offset(request.page_token, request_digest(request), depth=limits.SEARCH_DEPTH)
+    as_of = as_of_from_proto(request.as_of, defaults.now)
     happened = request.time_range if request.HasField("time_range") else None
     return SearchQuery(
         scope=scope_from(request.scope, defaults.principal),
@@ -62,7 +64,7 @@ def query_from_proto(request: pb.SearchRequest, defaults: SearchDefaults) -> Sea
         keywords=tuple(dict.fromkeys(word.lower() for word in request.keywords)),
         mode=MODE.given(request.mode, Mode.HYBRID),
         fusion=fusion_from_proto(request.fusion),
-        selection=selection_from_proto(request.filter, now=defaults.now, happened=happened),
+        selection=selection_from_proto(request.filter, now=defaults.now, happened=happened, as_of=as_of),
         min_score=request.min_score,
         limit=request.limit or limits.SEARCH_LIMIT_DEFAULT,
         offset=offset,
@@ -70,6 +72,7 @@ def query_from_proto(request: pb.SearchRequest, defaults: SearchDefaults) -> Sea
         explain=request.explain,
         position=tokens.position_of(request.consistency_token),
         snippet_chars=request.snippet_chars or limits.SNIPPET_DEFAULT,
+        known_time=None if as_of is None else as_of.known_time,
     )
 
 

@@ -7,33 +7,45 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, conjunction
+from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.query import Selection
-from memsvc.domain.scope import Visibility
+from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
-from memsvc.server.convert.enums import KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, SESSION_VISIBILITY, STATUS, TIER, TIME_FIELDS, VISIBILITY
 from memsvc.server.convert.times import BEGINNING, micros_not_before
 from memsvc.v1 import types_pb2 as types
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
 ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
+REPLACED = AnyOf(Field.STATUS, (Status.DEPRECATED.value,))
+NOW = AsOf()
 PUT_AWAY = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 
 
-def selection_from_proto(chosen: types.Filter, *, now: datetime, happened: types.TimeRange | None = None) -> Selection:
-    """Return the selection of a filter, with the default conditions on status, tier and expiry.
+def selection_from_proto(
+    chosen: types.Filter, *, now: datetime, happened: types.TimeRange | None = None, as_of: AsOf | None = None
+) -> Selection:
+    """Return the selection of a filter, with the default conditions on status, tier, expiry and validity.
 
-    *happened* is a search's time range: by event time, or by create time where a memory has none.
+    *happened* is a search's time range: by event time, or by create time where a memory has none. With *as_of* the
+    selection is that of another moment.
     """
+    moment = as_of or NOW
+    now = moment.known_time or now
     where = conjunction(
-        *_defaults(chosen, now),
+        *_defaults(chosen, now, moment),
         # Most requests have no filter, and one look tells.
         *(_asked(chosen, now) if chosen.ListFields() else ()),
         None if happened is None else happened_within(happened),
         expression_from_proto(chosen.where) if chosen.HasField("where") else None,
     )
-    return Selection(where, VISIBILITY.given(chosen.visibility, Visibility.PROJECT_AND_GLOBAL))
+    return Selection(
+        where,
+        VISIBILITY.given(chosen.visibility, Visibility.PROJECT_AND_GLOBAL),
+        SESSION_VISIBILITY.given(chosen.sessions, SessionVisibility.CURRENT),
+    )
 
 
 def happened_within(span: types.TimeRange) -> Filter | None:
@@ -53,16 +65,29 @@ def time_within(field: Field, span: types.TimeRange) -> Range:
     )
 
 
-def _defaults(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
+def _defaults(chosen: types.Filter, now: datetime, moment: AsOf) -> Iterator[Filter]:
     tested = frozenset(tested_fields(chosen.where)) if chosen.HasField("where") else frozenset()
     if chosen.statuses or Field.STATUS not in tested:
-        yield _any_of(Field.STATUS, (STATUS.from_proto[number].value for number in chosen.statuses)) or ONLY_ACTIVE
+        yield _any_of(Field.STATUS, (STATUS.from_proto[number].value for number in chosen.statuses)) or _in_force(
+            moment
+        )
     if chosen.tiers or Field.TIER not in tested:
         yield _any_of(Field.TIER, (TIER.from_proto[number].value for number in chosen.tiers)) or NOT_ARCHIVED
     if not (chosen.include_expired or types.MEMORY_STATUS_EXPIRED in chosen.statuses):
         current = Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
         # A status of EXPIRED that the expression asks for would find nothing if its time had to lie ahead.
         yield Or((current, PUT_AWAY)) if Field.STATUS in tested else current
+    if not chosen.include_not_valid:
+        valid = to_micros(moment.valid_time or now)
+        yield Not(Range(Field.VALID_TO, at_most=valid))
+        yield Not(Range(Field.VALID_FROM, above=valid))
+
+
+def _in_force(moment: AsOf) -> Filter:
+    """Return the default test of the status: at another valid time what was replaced since may be what was true."""
+    if moment.valid_time is None:
+        return ONLY_ACTIVE
+    return Or((ONLY_ACTIVE, And((REPLACED, Range(Field.VALID_TO, above=to_micros(moment.valid_time))))))
 
 
 def _asked(chosen: types.Filter, now: datetime) -> Iterator[Filter | None]:
@@ -79,6 +104,7 @@ def _values(chosen: types.Filter) -> Iterator[Filter | None]:
     yield _any_of(Field.AGENT_ID, chosen.agent_ids)
     yield _any_of(Field.SESSION_ID, chosen.session_ids)
     yield _any_of(Field.SPEAKER, chosen.speakers)
+    yield _any_of(Field.ORIGIN, (ORIGIN.from_proto[number].value for number in chosen.origins))
     yield _any_of(Field.ID, ids_from_proto(chosen.ids))
     for tag in dict.fromkeys(chosen.tags_all):
         yield AnyOf(Field.TAGS, (tag,))
@@ -95,6 +121,10 @@ def _times(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
         yield time_within(Field.ACCESS_TIME, chosen.access_time)
     if chosen.HasField("event_time"):
         yield time_within(Field.EVENT_TIME, chosen.event_time)
+    if chosen.HasField("valid_from"):
+        yield time_within(Field.VALID_FROM, chosen.valid_from)
+    if chosen.HasField("valid_to"):
+        yield time_within(Field.VALID_TO, chosen.valid_to)
     if chosen.last_days:
         field = TIME_FIELDS.get(chosen.last_days_field, Field.CREATE_TIME)
         # Only an event may lie in the future; for the other times an upper bound would race with writes.
@@ -103,6 +133,8 @@ def _times(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
 
 
 def _numbers(chosen: types.Filter) -> Iterator[Filter]:
+    if chosen.HasField("min_trust"):
+        yield Range(Field.TRUST, at_least=chosen.min_trust)
     if chosen.min_importance or chosen.max_importance:
         yield Range(Field.IMPORTANCE, at_least=chosen.min_importance or None, at_most=chosen.max_importance or None)
     if chosen.HasField("min_confidence") or chosen.HasField("max_confidence"):

@@ -25,6 +25,8 @@ _CONSISTENCY = struct.Struct(">cQ")
 _LIST = struct.Struct(">c8s?qq")
 _SEARCH = struct.Struct(">c8sI")
 _CONFLICTS = struct.Struct(">c8s16s")
+_WATCH = struct.Struct(">c8sQ")
+_WATCH_TAG = b"\x0a"
 _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG = b"\x01", b"\x02", b"\x03"
 _CONFLICTS_TAG = b"\x10"
 _DIGEST_BYTES = 8
@@ -114,6 +116,30 @@ def conflicts_before(token: str, request: bytes) -> str:
     if tag != _CONFLICTS_TAG or digest_ != request:
         raise _foreign("page_token")
     return str(UUID(bytes=raw))
+
+
+def watch_digest(request: bytes, owner: str, identity: str) -> bytes:
+    """Return the digest of a watch: of its request, of whose memories it watches, and in which store."""
+    return blake2b(b"\0".join((request, owner.encode(), identity.encode())), digest_size=_DIGEST_BYTES).digest()
+
+
+def watch_cursor(position: int, watch: bytes) -> str:
+    """Return the cursor that resumes the watch with the digest *watch* after a position."""
+    return _text(_WATCH.pack(_WATCH_TAG, watch, position))
+
+
+def watch_position(cursor: str, watch: bytes) -> int | None:
+    """Return the position to resume after; None for an empty cursor.
+
+    Raises:
+        InvalidRequestError: The cursor is malformed, or of another watch or store.
+    """
+    if not cursor:
+        return None
+    tag, digest_, position = _unpack(_WATCH, cursor, "cursor")
+    if tag != _WATCH_TAG or digest_ != watch or position > _MAX_POSITION:
+        raise _foreign("cursor")
+    return int(position)
 
 
 def _text(raw: bytes) -> str:

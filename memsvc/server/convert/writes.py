@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.server.convert.captures import redactions_to_proto
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
@@ -16,7 +17,9 @@ from memsvc.v1 import memory_service_pb2 as pb
 def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
     """Return the answer to a creating write."""
     response = pb.CreateMemoryResponse(
-        outcome=OUTCOME.to_proto[written.outcome], consistency_token=consistency_token(written.position)
+        outcome=OUTCOME.to_proto[written.outcome],
+        consistency_token=consistency_token(written.position),
+        redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
     fill_conflicts(response.conflicts, written.conflicts)
@@ -25,7 +28,9 @@ def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
 
 def updated_to_proto(written: Written) -> pb.UpdateMemoryResponse:
     """Return the answer to an update."""
-    response = pb.UpdateMemoryResponse(consistency_token=consistency_token(written.position))
+    response = pb.UpdateMemoryResponse(
+        consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
+    )
     fill_memory(response.memory, written.memory)
     fill_conflicts(response.conflicts, written.conflicts)
     return response
@@ -61,6 +66,8 @@ def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> N
         return
     fill_memory(message.memory, result.memory)
     message.outcome = OUTCOME.to_proto[result.outcome]
+    if result.redactions:
+        message.redactions.extend(redactions_to_proto(result.redactions))
     message.status.SetInParent()
     fill_conflicts(message.conflicts, result.conflicts)
 
@@ -77,6 +84,7 @@ def import_to_proto(
         duplicates=progress.duplicates,
         failed=progress.failed,
         conflicts=progress.conflicts,
+        redacted=progress.redacted,
         next_index=progress.next_index,
         failures=[
             pb.ImportFailure(index=index, status=item_status_from_rejected(rejected)) for index, rejected in failures

@@ -9,7 +9,18 @@ from google.protobuf.struct_pb2 import Value
 
 from memsvc.domain import limits
 from memsvc.domain.filters import TIMES, Field
-from memsvc.server.convert.enums import ENUM_FIELDS, FILTER_FIELDS, KIND, LAYER, STATUS, TIER, TIME_FIELDS, VISIBILITY
+from memsvc.server.convert.enums import (
+    ENUM_FIELDS,
+    FILTER_FIELDS,
+    KIND,
+    LAYER,
+    ORIGIN,
+    SESSION_VISIBILITY,
+    STATUS,
+    TIER,
+    TIME_FIELDS,
+    VISIBILITY,
+)
 from memsvc.server.convert.times import micros_from_text
 from memsvc.server.validate.values import (
     check_count,
@@ -43,7 +54,7 @@ OPERATORS = COMPARISONS | {
     types.FILTER_OPERATOR_NOT_EQUALS,
     types.FILTER_OPERATOR_IN,
 }
-COMPARABLE = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE}
+COMPARABLE = TIMES | {Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST}
 SCALARS = frozenset({"string_value", "number_value", "bool_value", "null_value"})
 
 
@@ -53,9 +64,11 @@ def check_filter(found: Violations, chosen: types.Filter, *, field: str = "filte
     check_enums(found, f"{field}.kinds", chosen.kinds, KIND.from_proto, count=VALUES)
     check_enums(found, f"{field}.tiers", chosen.tiers, TIER.from_proto, count=VALUES)
     check_enums(found, f"{field}.statuses", chosen.statuses, STATUS.from_proto, count=VALUES)
+    check_enums(found, f"{field}.origins", chosen.origins, ORIGIN.from_proto, count=VALUES)
     for name in ("categories", "tags_any", "tags_all", "agent_ids", "session_ids", "speakers"):
         check_texts(found, f"{field}.{name}", getattr(chosen, name), count=VALUES, most=VALUE_CHARS)
     check_uuids(found, f"{field}.ids", chosen.ids, count=VALUES)
+    check_enum(found, f"{field}.sessions", chosen.sessions, SESSION_VISIBILITY.from_proto)
     _check_times(found, chosen, field)
     _check_bounds(found, chosen, field)
     check_enum(found, f"{field}.visibility", chosen.visibility, VISIBILITY.from_proto)
@@ -69,7 +82,7 @@ def check_filter(found: Violations, chosen: types.Filter, *, field: str = "filte
 
 
 def _check_times(found: Violations, chosen: types.Filter, field: str) -> None:
-    for name in ("create_time", "update_time", "access_time", "event_time"):
+    for name in ("create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"):
         if chosen.HasField(name):
             check_time_range(found, f"{field}.{name}", getattr(chosen, name))
     check_integer(found, f"{field}.last_days", chosen.last_days, least=1, most=LAST_DAYS)
@@ -87,6 +100,8 @@ def _check_bounds(found: Violations, chosen: types.Filter, field: str) -> None:
         check_number(found, f"{field}.min_confidence", chosen.min_confidence, most=1.0)
     if has_most:
         check_number(found, f"{field}.max_confidence", chosen.max_confidence, most=1.0)
+    if chosen.HasField("min_trust"):
+        check_number(found, f"{field}.min_trust", chosen.min_trust, most=1.0)
     if has_least and has_most and chosen.max_confidence < chosen.min_confidence:
         found.add(f"{field}.max_confidence", "must not be below min_confidence")
 
@@ -131,7 +146,7 @@ class ExpressionRules:
         if condition.operator not in OPERATORS:
             self._found.add(f"{field}.operator", "must be a value of the enum, and not UNSPECIFIED")
         elif condition.operator in COMPARISONS and tested is not None and tested not in COMPARABLE:
-            self._found.add(f"{field}.operator", "compares importance, confidence and times only")
+            self._found.add(f"{field}.operator", "compares importance, confidence, trust and times only")
         if tested is not None:
             self._check_path(condition.metadata_path, f"{field}.metadata_path", tested)
             self._check_values(condition.values, f"{field}.values", tested, operator=condition.operator)
@@ -155,7 +170,7 @@ def _check_value(found: Violations, field: str, value: Value, tested: Field) -> 
     kind = value.WhichOneof("kind")
     if tested is Field.METADATA:
         _check_scalar(found, field, value)
-    elif tested in {Field.IMPORTANCE, Field.CONFIDENCE}:
+    elif tested in {Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST}:
         if kind != "number_value" or not math.isfinite(value.number_value):
             found.add(field, "must be a finite number")
     elif kind != "string_value":

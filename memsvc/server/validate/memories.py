@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import TypeAlias
 
 from memsvc.domain import limits
-from memsvc.server.convert.enums import KIND, LAYER, TIER
+from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
 from memsvc.server.validate.metadata import check_metadata
 from memsvc.server.validate.scopes import check_inner_scope
@@ -27,7 +27,9 @@ from memsvc.server.validate.violations import Violations
 from memsvc.v1 import types_pb2 as types
 
 FILE_CATEGORIES = frozenset({"artifact", "upload", "report", "chart", "cache", "temp", "memory"})
-UPDATABLE_STATUSES = frozenset({types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED})
+UPDATABLE_STATUSES = frozenset(
+    {types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_QUARANTINED}
+)
 
 Rule: TypeAlias = Callable[[Violations, str, types.Memory], None]
 
@@ -50,11 +52,11 @@ def check_draft(
     check_vector(found, "vector", vector, dimension)
 
 
-def check_fields(found: Violations, memory: types.Memory, names: Container[str]) -> None:
-    """Check the named fields of a memory that is to be updated."""
+def check_fields(found: Violations, memory: types.Memory, names: Container[str], *, path: str = "memory") -> None:
+    """Check the named fields of a memory, which lies at *path* of its request."""
     for name, rule in RULES.items():
         if name in names:
-            rule(found, f"memory.{name}", memory)
+            rule(found, f"{path}.{name}", memory)
     if memory.HasField("ttl") and "ttl" in names and memory.HasField("expire_time") and "expire_time" in names:
         found.add("memory.ttl", "must not be given together with expire_time")
 
@@ -79,9 +81,18 @@ def _confidence(found: Violations, field: str, memory: types.Memory) -> None:
         check_number(found, field, memory.confidence, most=1.0)
 
 
+def _trust(found: Violations, field: str, memory: types.Memory) -> None:
+    if memory.HasField("trust"):
+        check_number(found, field, memory.trust, most=1.0)
+
+
+def _derived_from(found: Violations, field: str, memory: types.Memory) -> None:
+    check_uuids(found, field, memory.derived_from, count=limits.DERIVED_FROM)
+
+
 def _status(found: Violations, field: str, memory: types.Memory) -> None:
     if memory.status and memory.status not in UPDATABLE_STATUSES:
-        found.add(field, "can only be set to ACTIVE or ARCHIVED")
+        found.add(field, "can only be set to ACTIVE, ARCHIVED or QUARANTINED")
 
 
 def _event_time(found: Violations, field: str, memory: types.Memory) -> None:
@@ -92,6 +103,20 @@ def _event_time(found: Violations, field: str, memory: types.Memory) -> None:
 def _expire_time(found: Violations, field: str, memory: types.Memory) -> None:
     if memory.HasField("expire_time"):
         check_time(found, field, memory.expire_time)
+
+
+def _valid_from(found: Violations, field: str, memory: types.Memory) -> None:
+    if memory.HasField("valid_from"):
+        check_time(found, field, memory.valid_from)
+
+
+def _valid_to(found: Violations, field: str, memory: types.Memory) -> None:
+    if not memory.HasField("valid_to") or not check_time(found, field, memory.valid_to):
+        return
+    start = memory.valid_from
+    ends = (memory.valid_to.seconds, memory.valid_to.nanos)
+    if memory.HasField("valid_from") and ends <= (start.seconds, start.nanos):
+        found.add(field, "must lie after valid_from")
 
 
 def _ttl(found: Violations, field: str, memory: types.Memory) -> None:
@@ -137,7 +162,12 @@ RULES: Mapping[str, Rule] = {
     "status": _status,
     "event_time": _event_time,
     "expire_time": _expire_time,
+    "valid_from": _valid_from,
+    "valid_to": _valid_to,
     "ttl": _ttl,
+    "origin": lambda found, field, memory: check_enum(found, field, memory.origin, ORIGIN.from_proto),
+    "trust": _trust,
+    "derived_from": _derived_from,
     "source": lambda found, field, memory: check_text(found, field, memory.source, most=limits.SOURCE),
     "metadata": _metadata,
 }

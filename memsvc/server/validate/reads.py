@@ -6,6 +6,7 @@ from memsvc.domain import limits
 from memsvc.server.convert.enums import INDEX_KIND, REINDEX_MODE
 from memsvc.server.convert.orders import DIRECTIONS, FIELDS, is_order
 from memsvc.server.validate.filters import check_filter
+from memsvc.server.validate.history import check_as_of
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.values import (
     check_count,
@@ -13,6 +14,7 @@ from memsvc.server.validate.values import (
     check_enums,
     check_integer,
     check_name,
+    check_revision,
     check_text,
     check_uuid,
     check_uuids,
@@ -36,6 +38,12 @@ def check_get(request: pb.GetMemoryRequest) -> None:
         check_name(found, "key", request.key, most=limits.KEY, least=1)
     else:
         found.add("id", "must be set, or key")
+    check_revision(found, "revision", request.revision)
+    if request.revision > 0 and by == "key":
+        found.add("revision", "must be given with id only")
+    if request.revision and request.HasField("as_of"):
+        found.add("as_of", "must not be given together with revision")
+    check_as_of(found, request.as_of)
     found.finish()
 
 
@@ -59,6 +67,7 @@ def check_list(request: pb.ListMemoriesRequest) -> None:
         fields, directions = ", ".join(sorted(FIELDS)), " or ".join(sorted(DIRECTIONS))
         found.add("order_by", f"must be one of {fields}, then {directions} or nothing")
     check_integer(found, "page_size", request.page_size, least=1, most=limits.PAGE_SIZE)
+    check_as_of(found, request.as_of)
     found.finish()
 
 

@@ -8,6 +8,7 @@ from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
 from memsvc.server.convert.queries import PRESETS, effective_method
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.validate.filters import check_filter
+from memsvc.server.validate.history import check_as_of
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.values import (
     check_count,
@@ -43,6 +44,7 @@ def check_search(request: pb.SearchRequest, *, dimension: int) -> None:
     check_number(found, "min_score", request.min_score, most=1.0)
     check_integer(found, "limit", request.limit, least=1, most=limits.SEARCH_LIMIT)
     check_integer(found, "snippet_chars", request.snippet_chars, least=limits.SNIPPET_MIN, most=limits.SNIPPET_MAX)
+    check_as_of(found, request.as_of)
     if request.weighting.enabled:
         _check_weighting(found, request.weighting)
     found.finish()

@@ -14,8 +14,18 @@ from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.memory import Keyword, Memory
+from memsvc.domain.memory import Keyword, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import (
+    Message,
+    MessageRecord,
+    MessageState,
+    Role,
+    Session,
+    SessionName,
+    SessionState,
+)
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName
 from memsvc.testing import factories
@@ -32,6 +42,9 @@ SCANS_ALLOWED = (
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
+    "SCAN pairs_",
+    "SCAN anon_1",
+    "SCAN 2 CONSTANT ROWS",
 )
 """Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
 
@@ -58,6 +71,17 @@ def _purge(store: SqlMetadataStore) -> None:
         transaction.purge(memory)
 
 
+def _put_away(store: SqlMetadataStore) -> None:
+    found = store.memories.by_rows([1, 2], reach=ADA)
+    with store.transaction() as transaction:
+        transaction.sessions.are_live([Message(MessageRecord(row, 1, Role.USER, 1), one) for row, one in found.items()])
+        transaction.put_away(list(found.values()), Status.ARCHIVED)
+
+
+TALK = SessionName(OWNER, "", "s")
+SESSION_OF_MESSAGES = Session(
+    scope=Scope("ada", session_id="s"), create_time=NOW, update_time=NOW, token_limit=9, row=77
+)
 USES: dict[str, Use] = {
     "get": lambda store: store.memories.get(["a", "b"], reach=ADA),
     "get_by_key": lambda store: store.memories.get_by_key("k", reach=ADA),
@@ -68,6 +92,12 @@ USES: dict[str, Use] = {
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
+    "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
+    "known_at": lambda store: store.memories.known_at([1, 2, 3], NOW, reach=ADA),
+    "changed since": lambda store: store.memories.rows_where(Range(Field.UPDATE_TIME, above=1), reach=ADA),
+    "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
+    "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
+    "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
     "scan": lambda store: store.feed.scan(after_row=0, limit=9),
@@ -101,7 +131,27 @@ USES: dict[str, Use] = {
     "update": _update,
     "purge": _purge,
     "add_accesses": _in_transaction(lambda transaction: transaction.add_accesses({"a": (1, NOW)})),
+    "changes.after": lambda store: store.changes.after(0, reach=ADA, limit=9),
+    "changes.count": lambda store: store.changes.count(0, reach=ADA),
+    "changes.states": lambda store: store.changes.states([(1, 1), (1, 2), (2, 1)]),
+    "changes.identity": lambda store: store.changes.identity,
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
+    "session": lambda store: store.sessions.get(TALK),
+    "sessions": lambda store: store.sessions.page(OWNER, "", states=set(SessionState), before=5, limit=9),
+    "closed sessions": lambda store: store.sessions.page(OWNER, "", states={SessionState.CLOSED}, before=5, limit=9),
+    "session counts": lambda store: store.sessions.counts([SESSION_OF_MESSAGES]),
+    "live messages": lambda store: store.sessions.messages(
+        SESSION_OF_MESSAGES, states={MessageState.ACTIVE}, after=1, limit=9, descending=False
+    ),
+    "all messages": lambda store: store.sessions.messages(
+        SESSION_OF_MESSAGES, states=set(MessageState), after=9, limit=9, descending=True
+    ),
+    "standing": _in_transaction(lambda transaction: transaction.sessions.standing(TALK)),
+    "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "", "")),
+    "insert session": _in_transaction(lambda transaction: transaction.sessions.insert(SESSION_OF_MESSAGES)),
+    "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
+    "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
+    "put_away": _put_away,
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
 }
 
@@ -209,6 +259,26 @@ def test_lists_are_read_in_order_from_an_index(
     }
     sorts = [index for index, line in enumerate(plans.lines) if "TEMP B-TREE" in line]
     assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
+
+
+def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans) -> None:
+    """A page of an owner's changes does not walk through those of others, nor is it sorted."""
+    with plans.recorded():
+        store.changes.after(1, reach=ADA, limit=9)
+
+    entered = "SEARCH outbox USING INDEX outbox_reach (owner=? AND project_id=? AND position>?)"
+    assert len([line for line in plans.lines if line == entered]) == len(ADA.project_ids)
+    assert not any("TEMP B-TREE" in line for line in plans.lines)
+
+
+def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStore, plans: _Plans) -> None:
+    """Listing the few that wait does not walk through all others."""
+    waiting = And((AnyOf(Field.STATUS, ("QUARANTINED",)), Not(AnyOf(Field.LAYER, ("SESSION",)))))
+    with plans.recorded():
+        store.memories.page(reach=ADA, where=waiting, order=Order(), after=CURSOR, limit=9)
+
+    assert any("USING INDEX memories_quarantined (" in line for line in plans.lines)
+    assert not any("memories_create_time" in line for line in plans.lines)
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from memsvc.cli import choices
-from memsvc.client import values
+from memsvc.client import sessions, values
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,10 @@ from memsvc.client import values
         (choices.ConflictPolicy, values.ConflictPolicy),
         (choices.ConflictState, values.ConflictState),
         (choices.Resolution, values.Resolution),
+        (choices.Role, values.Role),
+        (choices.SessionState, sessions.SessionState),
+        (choices.Origin, values.Origin),
+        (choices.Verdict, values.Verdict),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

@@ -93,6 +93,40 @@ def test_added_memory_is_found_listed_shown_and_deleted(run: Any) -> None:
     assert run("list").splitlines() == ["id\tdate\tcontent"]
 
 
+def test_withheld_memory_is_listed_and_decided(run: Any) -> None:
+    """What waits is in a list of its own until it is approved or rejected."""
+    good, bad = (run("add", text, "--origin", "tool", "--quarantine").split()[0] for text in ("好的", "bad"))
+    listed = [line.split("\t") for line in run("quarantine", "list").splitlines()]
+    assert run("list").splitlines() == ["id\tdate\tcontent"]
+
+    assert run("quarantine", "review", good, "approve") == f"{good} approved\n"
+    assert json.loads(run("quarantine", "review", bad, "reject", "--json"))["memory"]["review"] == (
+        "MEMORY_REVIEW_REJECTED"
+    )
+    assert [(row[0], *row[2:]) for row in listed] == [
+        ("id", "origin", "trust", "content"), (bad, "tool", "0.50", "bad"), (good, "tool", "0.50", "好的"),
+    ]  # fmt: skip
+    assert run("quarantine", "list", "--json") == ""
+    assert run("list").splitlines()[1].split("\t")[0] == good
+
+
+def test_changes_are_shown_as_they_happened(run: Any) -> None:
+    """Each on a line, and with --json with the cursor from which to go on."""
+    one = run("add", "one").split()[0]
+    two = run("add", "二").split()[0]
+    run("delete", one)
+
+    shown = [line.split(maxsplit=4) for line in run("watch", "--oldest", "--limit", "3").splitlines()]
+    told = [json.loads(line) for line in run("watch", "--oldest", "--limit", "3", "--json").splitlines()]
+    rest = run("watch", "--cursor", told[1]["cursor"], "--limit", "1")
+
+    assert [row[1:] for row in shown] == [
+        ["created", "(entered)", one, "one"], ["created", "(entered)", two, "二"], ["deleted", "(left)", one],
+    ]  # fmt: skip
+    assert [each["change"]["memoryId"] for each in told] == [one, two, one]
+    assert rest.split()[1:] == ["deleted", "(left)", one]
+
+
 def test_content_is_read_from_stdin(run: Any) -> None:
     """A dash stands for what is piped in."""
     run("add", "-", given="piped in")
@@ -202,6 +236,25 @@ def test_unknown_memory_is_told_with_advice(address: str) -> None:
     assert "`memsvc list`" in told.stderr
 
 
+def test_a_conversation_is_kept(run: Any) -> None:
+    """Opened, spoken in, read, trimmed, ended and gone on with."""
+    assert run("session", "create", "talk", "--title", "计划").startswith("talk active")
+    for number in range(5):
+        run("session", "append", "talk", f"We decided on step {number}.")
+    told = run("session", "append", "talk", "-", "--role", "assistant", "--name", "Ann", given="好的。")
+    assert told.startswith("6 appended, ")
+
+    lines = run("session", "messages", "talk", "--limit", "2").splitlines()
+    assert [line.split("\t")[1] for line in lines] == ["who", "user", "Ann"]
+    assert run("session", "list", "--state", "active").splitlines()[1].startswith("talk\tactive\t")
+    assert "0 messages (0 tokens) archived" in run("session", "trim", "talk")
+    assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == "6"
+    assert "计划" in run("session", "show", "talk")
+    assert run("session", "close", "talk").startswith("talk closed")
+    assert run("session", "reopen", "talk").startswith("talk active")
+    assert "reads" not in run("session", "messages", "talk", "--archived", "--json")
+
+
 def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     """Without a terminal the reports are lines with tabs."""
     run("add", "one")
@@ -241,3 +294,58 @@ def test_a_dot_stands_for_the_project_of_the_folder(run: Any, tmp_path: Path, mo
     told = CliRunner().invoke(app, ["project", "--json"])
     assert json.loads(told.stdout) == {"id": "acme/tools", "root": str(tmp_path)}
     assert CliRunner().invoke(app, ["project", "/"]).exit_code == 1
+
+
+def test_captured_text_is_told_line_by_line(run: Any) -> None:
+    """What is remembered and what is not, and nothing is stored by a dry run."""
+    said = "I prefer tabs. 谢谢！"
+    dry = run("capture", said, "--dry-run")
+
+    assert [line.split("\t")[:2] for line in dry.splitlines()[1:]] == [["yes", "preference"], ["no", "small talk"]]
+    assert "tabs" not in run("list")
+    assert run("capture", "-", given=said).count("yes") == 1
+    assert "I prefer tabs." in run("list")
+    assert json.loads(run("capture", said, "--json"))["decisions"][0]["reason"] == "CAPTURE_REASON_KNOWN"
+
+
+def test_text_is_appended_by_key(run: Any) -> None:
+    """To a key, and to the note of today."""
+    assert run("append", "log", "one").endswith(" log created\n")
+    assert run("append", "log", "-", "--separator", ", ", given="two").endswith(" log appended to\n")
+    assert "one, two" in run("get", "--key", "log")
+    assert " daily/20" in run("append", "today", "今天")
+    run("append", "daily/x", "y", code=1)
+
+
+def test_a_document_is_ingested_and_replaced(run: Any, tmp_path: Path) -> None:
+    """By its file name as key; a file that is not there, and one that is no text, are told in a line."""
+    path = tmp_path / "notes.md"
+    path.write_text("# 笔记\n\nThe kettle is blue.\n", encoding="utf-8")
+    assert run("ingest", str(path)).endswith(" created, 1 chunks: 笔记\n")
+    path.write_text("The kettle is red.", encoding="utf-8")
+    assert " updated, " in run("ingest", str(path))
+    assert "red" in run("get", "--key", "notes.md")
+    path.write_bytes(b"\xff")
+    run("ingest", str(path), code=1)
+    run("ingest", str(tmp_path / "none.md"), code=1)
+
+
+def test_a_memory_and_a_project_go_back(run: Any) -> None:
+    """History, rollback and checkpoints, in a pipe and as JSON."""
+    memory_id = run("add", "the kettle is blue", "--key", "kettle").split()[0]
+    run("checkpoint", "create", "blue", "--note", "As it was.")
+    run("add", "the kettle is red", "--key", "kettle")
+    history = [line.split("\t") for line in run("history", memory_id).splitlines()]
+
+    assert [["2", "updated"], ["1", "created"]] == [[line[0], line[2]] for line in history[1:]]
+    assert run("get", memory_id, "--revision", "1").endswith("the kettle is blue\n")
+    assert "changed" in run("checkpoint", "diff", "blue").splitlines()[1]
+    assert run("checkpoint", "rollback", "blue", "--dry-run").startswith("1 would be changed back, 0 deleted")
+    told = run("checkpoint", "rollback", "blue").splitlines()
+    assert run("get", memory_id).endswith("the kettle is blue\n")
+    assert run("checkpoint", "list").splitlines()[-1].split("\t")[::2] == ["blue", "As it was."]
+    run("checkpoint", "rollback", told[-1].split()[-1])
+    assert run("get", memory_id).endswith("the kettle is red\n")
+    assert run("rollback", memory_id, "1").split()[-1] == "5"
+    for command in (["history", memory_id], ["checkpoint", "list"], ["checkpoint", "diff", "blue"]):
+        assert all(isinstance(json.loads(line), dict) for line in run(*command, "--json").splitlines())

@@ -20,15 +20,28 @@ COMMANDS = (
     "delete",
     "supersede",
     "search",
+    "capture",
+    "append",
+    "ingest",
+    "history",
+    "rollback",
+    "checkpoint",
     "import",
+    "watch",
+    "quarantine",
     "stats",
     "perf",
     "diagnose",
     "reindex",
     "backends",
+    "session",
 )
-LOCAL = {"serve", "check", "demo", "backends"}
-"""The commands that talk to no running service."""
+LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "session"}
+"""The commands that talk to no running service, and groups of commands."""
+GROUPS = {
+    "checkpoint": ("create", "list", "diff", "rollback"),
+    "session": ("create", "append", "show", "list", "messages", "trim", "close", "reopen"),
+}
 
 
 def test_help_names_every_command() -> None:
@@ -47,6 +60,15 @@ def test_every_command_has_help(command: str) -> None:
     assert told.exit_code == 0
     wanted = [] if command in LOCAL else ["--address", "--user", "--project", "--json"]
     assert [option for option in wanted if option not in told.stdout] == []
+
+
+@pytest.mark.parametrize(("group", "command"), [(group, one) for group, several in GROUPS.items() for one in several])
+def test_every_command_of_a_group_has_help(group: str, command: str) -> None:
+    """They take the same connection."""
+    told = CliRunner().invoke(app, [group, command, "--help"])
+
+    assert told.exit_code == 0
+    assert [option for option in ("--address", "--user", "--project", "--json") if option not in told.stdout] == []
 
 
 @pytest.mark.parametrize("wrong", [["search"], ["list", "--limit", "none"], ["get"], ["frobnicate"], ["add"]])

@@ -15,6 +15,7 @@ from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
 
 OUTPUT_ONLY = {
+    "review",
     "id",
     "access_count",
     "create_time",

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.drafts import PATCHABLE, Draft
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.json import struct_from_proto, struct_to_proto
 from memsvc.server.convert.memory import memory_to_proto
@@ -56,6 +56,10 @@ MEMORIES = st.builds(
     work_in_progress=st.booleans(),
     metadata=st.dictionaries(TEXTS, JSON, max_size=3),
     revision=st.integers(1, 2**40),
+    origin=st.sampled_from(Origin),
+    trust=st.floats(0, 1),
+    derived_from=st.lists(TEXTS, max_size=2).map(tuple),
+    review=st.sampled_from(Review),
 )
 HIDDEN = {"scope", "row", "previous_row"}
 
@@ -67,11 +71,15 @@ def read_back(message: types.Memory) -> dict[str, object]:
         if field.name in HIDDEN:
             continue
         value = getattr(message, field.name)
-        if field.name.endswith("_time"):
+        if field.name.endswith("_time") or field.name in {"valid_from", "valid_to"}:
             is_set = message.HasField(field.name)  # type: ignore[arg-type] # the name of a time
             value = time_from_proto(value) if is_set else None
         values[field.name] = value
-    values["tags"], values["related_ids"] = tuple(message.tags), tuple(message.related_ids)
+    for name in ("tags", "related_ids", "derived_from"):
+        values[name] = tuple(getattr(message, name))
+    values["origin"] = Origin(types.MemoryOrigin.Name(message.origin).removeprefix("MEMORY_ORIGIN_"))
+    review = types.MemoryReview.Name(message.review).removeprefix("MEMORY_REVIEW_")
+    values["review"] = Review("" if review == "UNSPECIFIED" else review)
     values["keywords"] = tuple(Keyword(word.term, word.weight) for word in message.keywords)
     values["file_refs"] = tuple(FileRef(ref.category, ref.id) for ref in message.file_refs)
     values["layer"] = types.MemoryLayer.Name(message.layer).removeprefix("MEMORY_LAYER_")
@@ -209,8 +217,8 @@ def test_a_masked_field_without_a_value_gets_its_default() -> None:
     defaults = patch(types.Memory(id=ID), *sorted(PATCHABLE - {"content"}))
 
     blank = Memory(id="", scope=memory().scope, content="", create_time=NOW, update_time=NOW, content_hash="")
-    expected = {name: getattr(blank, name) for name in PATCHABLE - {"content", "kind", "ttl"}}
-    expected |= {"kind": None, "ttl": None}
+    expected = {name: getattr(blank, name) for name in PATCHABLE - {"content", "kind", "ttl", "trust"}}
+    expected |= {"kind": None, "ttl": None, "trust": None}
     assert expected == defaults
 
 

@@ -37,6 +37,16 @@ EXAMPLES = [
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DataDirectoryLockedError("1"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.SessionNotFoundError("s"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.SessionExistsError("s"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
+    (errors.SessionNotActiveError("s", "CLOSED"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.NotQuarantinedError("m", "ACTIVE"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.CursorExpiredError("7 days"), grpc.StatusCode.OUT_OF_RANGE, None),
+    (errors.WatchTooSlowError(9), grpc.StatusCode.RESOURCE_EXHAUSTED, details.QuotaFailure),
+    (errors.ServerStoppingError(), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
+    (errors.RevisionNotFoundError("m", 7), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.CheckpointNotFoundError("c"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.CheckpointExistsError("c"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 

@@ -1,0 +1,154 @@
+"""The commands that look back and go back: history, rollback, checkpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.output import local_time, shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.v1 import history_pb2 as history
+
+CONTENT_WIDTH = 80
+TIME = "%Y-%m-%d %H:%M:%S"
+ROLLBACK_SECONDS = 600.0
+
+checkpoint = typer.Typer(
+    help="Name a moment of a project, see what changed since, and go back to it.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(help="The checkpoint's name.", metavar="NAME")]
+
+
+@connected
+def revisions(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    conversation: options.Conversation = "",
+) -> None:
+    """Show how a memory came to be as it is, newest first."""
+    with session.client(conversation=conversation) as client:
+        found = list(client.revisions(memory_id))
+    if session.as_json:
+        for each in found:
+            write_json(each)
+        return
+    write_table((">revision", "=since", "action", "changed", "~content"), [_revision(each) for each in found])
+
+
+def _revision(revision: history.Revision) -> tuple[str, ...]:
+    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+
+    return (
+        str(revision.revision),
+        f"{local_time(revision.known_from):{TIME}}",
+        history.RevisionAction.Name(revision.action).removeprefix("REVISION_ACTION_").lower(),
+        ", ".join(revision.changed_fields),
+        shortened(revision.memory.content, CONTENT_WIDTH),
+    )
+
+
+@connected
+def rollback(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    revision: Annotated[int, typer.Argument(min=1, help="The revision; `memsvc history ID` shows them.")],
+    conversation: options.Conversation = "",
+) -> None:
+    """Make a memory say again what it said at a revision."""
+    with session.client(conversation=conversation) as client:
+        reply = client.rollback(memory_id, revision)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{memory_id} says what it said at revision {revision}; it is at revision {reply.memory.revision}")
+
+
+@checkpoint.command("create")
+@connected
+def create_checkpoint(
+    session: Session,
+    *,
+    name: Name,
+    note: Annotated[str, typer.Option(help="What it is for.")] = "",
+    at: Annotated[datetime | None, typer.Option(help="An earlier moment, local time.")] = None,
+) -> None:
+    """Name the present moment of the project, or an earlier one."""
+    with session.client() as client:
+        made = client.create_checkpoint(name, note=note, known_time=None if at is None else at.astimezone(UTC))
+    if session.as_json:
+        write_json(made)
+    else:
+        write(f"{made.name} is {local_time(made.known_time):{TIME}}")
+
+
+@checkpoint.command("list")
+@connected
+def list_checkpoints(session: Session) -> None:
+    """List the checkpoints of the project, newest first."""
+    with session.client() as client:
+        found = list(client.checkpoints())
+    if session.as_json:
+        for each in found:
+            write_json(each)
+        return
+    rows = [(each.name, f"{local_time(each.known_time):{TIME}}", each.note) for each in found]
+    write_table(("name", "=moment", "~note"), rows)
+
+
+@checkpoint.command("diff")
+@connected
+def diff_checkpoint(session: Session, *, name: Name, conversation: options.Conversation = "") -> None:
+    """Show what is otherwise now than at a checkpoint."""
+    with session.client(conversation=conversation) as client:
+        found = list(client.diff_checkpoint(name))
+    if session.as_json:
+        for each in found:
+            write_json(each)
+        return
+    write_table(("what", "=id", "changed", "~content"), [_difference(each) for each in found])
+
+
+def _difference(difference: history.Difference) -> tuple[str, ...]:
+    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+
+    memory = difference.after if difference.HasField("after") else difference.before
+    return (
+        history.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
+        difference.id,
+        ", ".join(difference.changed_fields),
+        shortened(memory.content, CONTENT_WIDTH),
+    )
+
+
+@checkpoint.command("rollback")
+@connected
+def rollback_to_checkpoint(
+    session: Session,
+    *,
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    conversation: options.Conversation = "",
+) -> None:
+    """Bring all memories of the project back to what they said at a checkpoint."""
+    with session.client(conversation=conversation, timeout=ROLLBACK_SECONDS) as client:
+        reply = client.rollback_to_checkpoint(name, dry_run=dry_run)
+    if session.as_json:
+        write_json(reply)
+        return
+    verb = "would be" if dry_run else "were"
+    write(
+        f"{reply.changed_count:,} {verb} changed back, {reply.deleted_count:,} deleted,"
+        f" {reply.restored_count:,} restored; {reply.unreturned_count:,} stay as they are"
+    )
+    if reply.unreturned:
+        rows = [(each.id, each.reason.lower().replace("_", " "), each.in_the_way) for each in reply.unreturned]
+        write_table(("=stays", "why", "in the way"), rows)
+    if reply.undo_checkpoint:
+        write(f"To undo it: memsvc checkpoint rollback {reply.undo_checkpoint}")

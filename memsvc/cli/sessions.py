@@ -1,0 +1,207 @@
+"""The commands about conversations: `memsvc session …`."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli.choices import Role, SessionState
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.output import local_time, shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client import sessions as client_sessions
+    from memsvc.client import values
+    from memsvc.v1 import session_service_pb2 as pb
+
+app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
+
+Id = Annotated[str, typer.Argument(help="The session's id.", metavar="ID")]
+OptionalId = Annotated[str, typer.Argument(help="The session's id; without it one is made.", metavar="ID")]
+CONTENT_WIDTH = 100
+_ROLES = {1: "system", 2: "user", 3: "assistant", 4: "tool"}
+_STATES = {1: "active", 2: "closed", 3: "archived"}
+
+
+@connected
+def create(
+    session: Session,
+    *,
+    session_id: OptionalId = "",
+    title: Annotated[str, typer.Option(help="A short heading.")] = "",
+    token_limit: Annotated[int, typer.Option(min=0, help="At how many tokens it is full; 0: as the service says.")] = 0,
+    keep_others: Annotated[
+        bool, typer.Option("--keep-others", help="Leave the project's other sessions open.")
+    ] = False,
+) -> None:
+    """Open a session; the other ones of the project are archived."""
+    with session.client() as client:
+        opened = client.create_session(
+            session_id,
+            title=title,
+            token_limit=token_limit,
+            on_open="KEEP_OTHERS" if keep_others else None,
+        )
+    _answer(session, opened)
+
+
+@connected
+def append(
+    session: Session,
+    *,
+    session_id: Id,
+    content: Annotated[str, typer.Argument(help='What was said; "-" reads it from stdin.')],
+    role: Annotated[Role, typer.Option(help="Who says it.")] = Role.USER,
+    name: Annotated[str, typer.Option(help="The speaker's own name.")] = "",
+    pinned: Annotated[bool, typer.Option("--pinned", help="Never trim it away.")] = False,
+) -> None:
+    """Append a message."""
+    text = sys.stdin.read() if content == "-" else content
+    message: client_sessions.SessionMessage = {
+        "role": cast("values.Role", role.name),
+        "content": text,
+        "name": name,
+        "pinned": pinned,
+    }
+    with session.client() as client:
+        reply = client.append_messages([message], session_id=session_id)
+    if session.as_json:
+        write_json(reply)
+        return
+    note = "; full, being trimmed" if reply.trimming else ""
+    write(f"{reply.messages[0].ordinal} appended, {reply.token_count} of {reply.token_limit} tokens{note}")
+
+
+@connected
+def show(session: Session, *, session_id: Id) -> None:
+    """Show a session."""
+    with session.client() as client:
+        found = client.get_session(session_id)
+    if session.as_json:
+        write_json(found)
+        return
+    facts = {
+        "id": found.scope.session_id,
+        "title": found.title,
+        "project": found.scope.project_id,
+        "agent": found.scope.agent_id,
+        "state": _STATES[found.state],
+        "tokens": f"{found.token_count} of {found.token_limit} ({found.usage_ratio:.0%})",
+        "messages": str(found.message_count),
+        "archived": f"{found.archived_message_count} messages, {found.archived_token_count} tokens",
+        "trimmed": f"{found.trim_count} times" if found.trim_count else "",
+        "opened": f"{local_time(found.create_time):%Y-%m-%d %H:%M}",
+        "ended": f"{local_time(found.end_time):%Y-%m-%d %H:%M}" if found.HasField("end_time") else "",
+    }
+    for name, value in facts.items():
+        if value:
+            write(f"{name:<10}{value}")
+
+
+@connected
+def list_sessions(
+    session: Session,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    state: Annotated[list[SessionState] | None, typer.Option(help="Only in this state. May be repeated.")] = None,
+) -> None:
+    """List the sessions of the project, newest first."""
+    states = [cast("client_sessions.SessionState", each.name) for each in state or ()]
+    with session.client() as client:
+        found = list(islice(client.list_sessions(states, page_size=min(limit, 1_000)), limit))
+    if session.as_json:
+        for each in found:
+            write_json(each)
+        return
+    rows = [
+        (
+            each.scope.session_id,
+            _STATES[each.state],
+            f"{local_time(each.create_time):%Y-%m-%d %H:%M}",
+            str(each.message_count),
+            f"{each.usage_ratio:.0%}",
+            each.title,
+        )
+        for each in found
+    ]
+    write_table(("=id", "=state", "=opened", ">messages", ">full", "~title"), rows)
+
+
+@connected
+def messages(
+    session: Session,
+    *,
+    session_id: Id,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest ones.")] = 50,
+    archived: Annotated[bool, typer.Option("--archived", help="Those that were trimmed away, too.")] = False,
+) -> None:
+    """Show the messages of a session."""
+    with session.client() as client:
+        listed = client.list_messages(
+            session_id, include_archived=archived, newest_first=True, page_size=min(limit, 1_000)
+        )
+        found = list(islice(listed, limit))[::-1]
+    if session.as_json:
+        for each in found:
+            write_json(each)
+        return
+    write_table((">place", "=who", ">tokens", "~content"), [_row(each) for each in found])
+
+
+@connected
+def trim(session: Session, *, session_id: Id) -> None:
+    """Sum up and archive the oldest messages of a session."""
+    with session.client() as client:
+        reply = client.trim_session(session_id)
+    if session.as_json:
+        write_json(reply)
+        return
+    write(
+        f"{reply.archived_message_count} messages ({reply.archived_token_count} tokens) archived, "
+        f"{reply.token_count} tokens left"
+    )
+    if reply.HasField("summary"):
+        write()
+        write(reply.summary.content)
+
+
+@connected
+def close(session: Session, *, session_id: Id) -> None:
+    """End a session."""
+    with session.client() as client:
+        _answer(session, client.close_session(session_id))
+
+
+@connected
+def reopen(session: Session, *, session_id: Id) -> None:
+    """Go on with a session that was closed or archived."""
+    with session.client() as client:
+        _answer(session, client.reopen_session(session_id))
+
+
+def _answer(session: Session, found: pb.Session) -> None:
+    if session.as_json:
+        write_json(found)
+    else:
+        write(f"{found.scope.session_id} {_STATES[found.state]}")
+
+
+def _row(message: pb.Message) -> tuple[str, str, str, str]:
+    who = message.name or _ROLES[message.role]
+    called = ", ".join(call.name for call in message.tool_calls)
+    mark = "(archived) " if message.archived else ""
+    content = shortened(f"{mark}{message.content or called}", CONTENT_WIDTH)
+    return str(message.ordinal), who, str(message.token_count), content
+
+
+app.command()(create)
+app.command()(append)
+app.command()(show)
+app.command("list")(list_sessions)
+app.command()(messages)
+app.command()(trim)
+app.command()(close)
+app.command()(reopen)

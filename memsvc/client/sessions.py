@@ -1,0 +1,223 @@
+"""Keeping conversations."""
+# ruff: noqa: ASYNC109 - the timeouts go to the service, too
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Required, TypedDict
+from uuid import uuid4
+
+from memsvc.client import convert
+from memsvc.client.connection import Connected
+from memsvc.client.values import Role, WaitFor
+from memsvc.v1 import session_service_pb2 as sessions
+from memsvc.v1 import types_pb2 as types
+
+SessionState = Literal["ACTIVE", "CLOSED", "ARCHIVED"]
+AutoTrim = Literal["AT_LIMIT", "NEVER"]
+OnOpen = Literal["ARCHIVE_OTHERS", "KEEP_OTHERS"]
+
+
+class ToolCall(TypedDict, total=False):
+    """A tool that the assistant wants called."""
+
+    id: str
+    name: Required[str]
+    arguments: Mapping[str, Any]
+
+
+class SessionMessage(TypedDict, total=False):
+    """A message to be appended, as NewMessage in session_service.proto."""
+
+    role: Required[Role]
+    content: str
+    name: str
+    tool_calls: Sequence[ToolCall]
+    tool_call_id: str
+    token_count: int
+    time: datetime
+    pinned: bool
+    metadata: Mapping[str, Any]
+
+
+class Sessions(Connected):
+    """The calls about sessions. *session_id* names the session; without it, the client's own is meant."""
+
+    async def create_session(  # noqa: PLR0913 - a field each
+        self,
+        session_id: str = "",
+        *,
+        title: str = "",
+        token_limit: int = 0,
+        auto_trim: AutoTrim | None = None,
+        on_open: OnOpen | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> sessions.Session:
+        """Open a session; without any id the service makes one.
+
+        The other active sessions of the same user, project and agent are archived unless the settings or *on_open*
+        say otherwise.
+        """
+        request = sessions.CreateSessionRequest(
+            scope=self._session(session_id),
+            title=title,
+            token_limit=token_limit,
+            auto_trim=_value("auto_trim", auto_trim),
+            on_open=_value("on_open", on_open),
+            metadata=convert.struct_to_proto(metadata or {}),
+            request_id=request_id or str(uuid4()),
+        )
+        return (await self._remote.unary(self._remote.sessions.CreateSession, request, timeout)).session
+
+    async def append_messages(
+        self,
+        messages: Iterable[SessionMessage | sessions.NewMessage],
+        *,
+        session_id: str = "",
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> sessions.AppendMessagesResponse:
+        """Append 1 to 100 messages, all or none, in order; they are durable when this returns."""
+        request = sessions.AppendMessagesRequest(
+            scope=self._session(session_id),
+            messages=[_message_to_proto(message) for message in messages],
+            wait_for=convert.named("wait_for", wait_for),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.sessions.AppendMessages, request, timeout)
+
+    async def get_session(self, session_id: str = "", *, timeout: float | None = None) -> sessions.Session:
+        """Return one session, whatever its state."""
+        request = sessions.GetSessionRequest(scope=self._session(session_id))
+        return (await self._remote.unary(self._remote.sessions.GetSession, request, timeout)).session
+
+    async def list_sessions(
+        self, states: Sequence[SessionState] = (), *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[sessions.Session, None]:
+        """Yield the sessions of the client's project, the newest first, fetching page by page."""
+        token = ""
+        while True:
+            request = sessions.ListSessionsRequest(
+                scope=self.scope,
+                states=[_value("state", state) for state in states],
+                page_size=page_size,
+                page_token=token,
+            )
+            page = await self._remote.unary(self._remote.sessions.ListSessions, request, timeout)
+            for session in page.sessions:
+                yield session
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def list_messages(
+        self,
+        session_id: str = "",
+        *,
+        include_archived: bool = False,
+        newest_first: bool = False,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[sessions.Message, None]:
+        """Yield the messages of a session in their order, or the other way round, fetching page by page."""
+        token = ""
+        while True:
+            request = sessions.ListMessagesRequest(
+                scope=self._session(session_id),
+                include_archived=include_archived,
+                newest_first=newest_first,
+                page_size=page_size,
+                page_token=token,
+            )
+            page = await self._remote.unary(self._remote.sessions.ListMessages, request, timeout)
+            for message in page.messages:
+                yield message
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def trim_session(
+        self,
+        session_id: str = "",
+        *,
+        target_tokens: int | None = None,
+        keep_rounds: int | None = None,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> sessions.TrimSessionResponse:
+        """Archive the oldest messages and store a summary of them; without numbers, as the service's settings say."""
+        request = sessions.TrimSessionRequest(
+            scope=self._session(session_id),
+            target_tokens=target_tokens,
+            keep_rounds=keep_rounds,
+            wait_for=convert.named("wait_for", wait_for),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.sessions.TrimSession, request, timeout)
+
+    async def close_session(
+        self, session_id: str = "", *, request_id: str = "", timeout: float | None = None
+    ) -> sessions.Session:
+        """End a session; it stays readable."""
+        request = sessions.CloseSessionRequest(scope=self._session(session_id), request_id=request_id or str(uuid4()))
+        return (await self._remote.unary(self._remote.sessions.CloseSession, request, timeout)).session
+
+    async def reopen_session(
+        self,
+        session_id: str = "",
+        *,
+        on_open: OnOpen | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> sessions.Session:
+        """Go on with a session that was closed or archived."""
+        request = sessions.ReopenSessionRequest(
+            scope=self._session(session_id),
+            on_open=_value("on_open", on_open),
+            request_id=request_id or str(uuid4()),
+        )
+        return (await self._remote.unary(self._remote.sessions.ReopenSession, request, timeout)).session
+
+    def _session(self, session_id: str) -> types.Scope:
+        if not session_id:
+            return self.scope
+        scope = types.Scope()
+        scope.CopyFrom(self.scope)
+        scope.session_id = session_id
+        return scope
+
+
+_ENUMS = {
+    "role": (types.MessageRole, "MESSAGE_ROLE_"),
+    "state": (sessions.SessionState, "SESSION_STATE_"),
+    "auto_trim": (sessions.AutoTrim, "AUTO_TRIM_"),
+    "on_open": (sessions.OnOpen, "ON_OPEN_"),
+}
+
+
+def _value(field: str, name: str | None) -> Any:
+    kind, prefix = _ENUMS[field]
+    return 0 if name is None else convert.enum_to_proto(field, kind, prefix, name)
+
+
+def _message_to_proto(message: SessionMessage | sessions.NewMessage) -> sessions.NewMessage:
+    if isinstance(message, sessions.NewMessage):
+        return message
+    given: dict[str, Any] = dict(message)
+    given["role"] = _value("role", given["role"])
+    if "time" in given:
+        given["time"] = convert.timestamp_to_proto("time", given["time"])
+    if "metadata" in given:
+        given["metadata"] = convert.struct_to_proto(given["metadata"])
+    given["tool_calls"] = [_tool_call_to_proto(call) for call in given.get("tool_calls", ())]
+    return sessions.NewMessage(**given)
+
+
+def _tool_call_to_proto(call: ToolCall) -> sessions.ToolCall:
+    arguments = convert.struct_to_proto(call.get("arguments", {}))
+    return sessions.ToolCall(id=call.get("id", ""), name=call["name"], arguments=arguments)

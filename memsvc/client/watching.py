@@ -1,0 +1,107 @@
+"""Watching memories, across broken connections and restarts of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from memsvc.client import convert
+from memsvc.client.connection import Connected
+from memsvc.client.errors import MemsvcCallError
+from memsvc.client.values import Filters, WatchStart
+from memsvc.v1 import watch_pb2 as pb
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+HEARTBEAT_SECONDS = 15.0
+SILENT_HEARTBEATS = 3
+"""After so many heartbeats that did not come, the connection counts as broken."""
+
+
+class Watches(Connected):
+    """The call that tells what changes."""
+
+    async def watch(
+        self,
+        filters: Filters | None = None,
+        *,
+        cursor: str = "",
+        start: WatchStart = "NOW",
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        heartbeats: bool = False,
+        patience_seconds: float = 60.0,
+    ) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+        """Yield every committed change of the memories that match, once and in order, without end.
+
+        Each response has the cursor from which another watch can go on after it. When the connection breaks or the
+        service is started again, the watch goes on by itself where it was. With *heartbeats* those are yielded too,
+        the first of them as soon as the watch has begun. Leaving the loop early ends the watch.
+
+        Raises:
+            MemsvcCallError: OUT_OF_RANGE, the cursor's changes are no longer kept; or UNAVAILABLE, the service could
+                not be reached for *patience_seconds*.
+        """
+        request = pb.WatchMemoriesRequest(
+            scope=self.scope,
+            filter=convert.filter_to_proto(filters or {}),
+            cursor=cursor,
+            start=convert.enum_to_proto("start", pb.WatchStart, "WATCH_START_", start),
+            heartbeat_interval=_duration(heartbeat_seconds),
+        )
+        clock = asyncio.get_running_loop().time
+        heard, pause = clock(), FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                async for response in self._stream(request, heartbeat_seconds * SILENT_HEARTBEATS):
+                    request.cursor = response.cursor
+                    pause = FIRST_PAUSE_SECONDS
+                    if heartbeats or response.HasField("change"):
+                        yield response
+                    heard = clock()
+            except MemsvcCallError as error:
+                if error.code is not grpc.StatusCode.UNAVAILABLE or clock() - heard > patience_seconds:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _stream(
+        self, request: pb.WatchMemoriesRequest, silence_seconds: float
+    ) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+        """Yield what one call tells.
+
+        Raises:
+            MemsvcCallError: The call broke, or nothing came for so long that it must have.
+        """
+        call = self._remote.memories.WatchMemories(request)
+        try:
+            while True:
+                async with asyncio.timeout(silence_seconds):
+                    response = await call.read()
+                if not isinstance(response, pb.WatchMemoriesResponse):
+                    await _raise_for_end(call)
+                    return
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        except TimeoutError as error:
+            message = f"Nothing was heard of the service for {silence_seconds:g} seconds."
+            raise MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message) from error
+        finally:
+            call.cancel()
+
+
+async def _raise_for_end(call: grpc.aio.UnaryStreamCall[pb.WatchMemoriesRequest, pb.WatchMemoriesResponse]) -> None:
+    code = await call.code()
+    if code is not grpc.StatusCode.OK:
+        trailers = await call.trailing_metadata()
+        packed = next((value for key, value in trailers if key == "grpc-status-details-bin"), b"")
+        raise MemsvcCallError.from_status(code, await call.details() or code.name, packed)
+
+
+def _duration(seconds: float) -> Duration:
+    duration = Duration()
+    duration.FromMicroseconds(round(seconds * 1_000_000))
+    return duration

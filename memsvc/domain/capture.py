@@ -1,0 +1,169 @@
+"""What is said to a service that listens, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from memsvc.domain.drafts import Outcome, Redaction
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory
+from memsvc.domain.session import Role
+
+
+class Reason(StrEnum):
+    """Why a statement is remembered, or why not."""
+
+    PREFERENCE = "PREFERENCE"
+    RULE = "RULE"
+    PERSONAL_FACT = "PERSONAL_FACT"
+    PROJECT_FACT = "PROJECT_FACT"
+    DECISION = "DECISION"
+    KNOWLEDGE = "KNOWLEDGE"
+    EXPERIENCE = "EXPERIENCE"
+    OPINION = "OPINION"
+    TASK = "TASK"
+    ASKED = "ASKED"
+    FACT = "FACT"
+    QUESTION = "QUESTION"
+    COMMAND = "COMMAND"
+    SMALL_TALK = "SMALL_TALK"
+    PASSING = "PASSING"
+    NOTHING = "NOTHING"
+    RECALLED = "RECALLED"
+    KNOWN = "KNOWN"
+    ROLE = "ROLE"
+    CODE = "CODE"
+    FORGET = "FORGET"
+
+
+REMEMBERING = frozenset(
+    {
+        Reason.PREFERENCE, Reason.RULE, Reason.PERSONAL_FACT, Reason.PROJECT_FACT, Reason.DECISION, Reason.KNOWLEDGE,
+        Reason.EXPERIENCE, Reason.OPINION, Reason.TASK, Reason.ASKED, Reason.FACT,
+    }
+)  # fmt: skip
+"""The reasons to remember; the others are reasons not to."""
+
+
+class Decider(StrEnum):
+    """Who decided what to remember."""
+
+    RULES = "RULES"
+    LANGUAGE_MODEL = "LANGUAGE_MODEL"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to become of one statement.
+
+    Attributes:
+        detail: The same as the reason for people: the words that led to it.
+        is_global: Whether it holds outside every project. The other fields count only for what is remembered.
+    """
+
+    remember: bool
+    reason: Reason
+    detail: str = ""
+    is_global: bool = False
+    layer: Layer = Layer.LONG_TERM
+    kind: Kind = Kind.FACT
+    category: str = ""
+    importance: int = 3
+    title: str = ""
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def ignoring(cls, reason: Reason, detail: str) -> Verdict:
+        """Return the verdict that a statement is not to be remembered."""
+        return cls(remember=False, reason=reason, detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One thing that was said, by whom, and when.
+
+    Attributes:
+        place: Which of the things that were handed in together it belongs to: the index of its message.
+        is_code: Whether it is fenced program code.
+    """
+
+    text: str
+    role: Role = Role.USER
+    place: int = 0
+    speaker: str = ""
+    event_time: datetime | None = None
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a conversation. *files* are those that came back from its tool calls."""
+
+    role: Role
+    content: str
+    speaker: str = ""
+    event_time: datetime | None = None
+    files: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A statement with what became of it.
+
+    Attributes:
+        memory: The memory that holds it; without an id when it was not stored.
+        outcome: None when nothing was written.
+    """
+
+    text: str
+    remember: bool
+    reason: Reason
+    detail: str
+    memory: Memory | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What became of a text that was said.
+
+    Attributes:
+        notice: Why the language model did not decide although there is one; empty when all is well.
+        position: The outbox position at which indexes know what was stored; 0 when nothing was to be stored.
+    """
+
+    decisions: tuple[Decision, ...]
+    redactions: tuple[Redaction, ...]
+    decider: Decider
+    notice: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What was extracted from a conversation. The other fields are as in `Captured`."""
+
+    memories: tuple[Memory, ...]
+    outcomes: tuple[Outcome, ...]
+    file_refs: tuple[FileRef, ...]
+    ignored: int
+    recalled: int
+    redactions: tuple[Redaction, ...]
+    decider: Decider
+    notice: str
+    position: int
+
+
+KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {
+    Kind.FACT: "world",
+    Kind.KNOWLEDGE: "world",
+    Kind.DECISION: "world",
+    Kind.TASK: "world",
+    Kind.NOTE: "world",
+    Kind.EXPERIENCE: "experience",
+    Kind.OPINION: "opinions",
+    Kind.PREFERENCE: "opinions",
+}
+"""Whether a memory is a fact of the world (W), an experience (B) or an opinion (O)."""

@@ -1,0 +1,62 @@
+"""The meaning of the filter tree, written out plainly: what every store and index must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.entries import Attributes, attributes_of
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.memory import Memory
+
+Values = tuple[str | float, ...]
+
+
+def memory_matches(where: Filter | None, memory: Memory) -> bool:
+    """Return whether a memory matches, in the fields too that only a store knows."""
+    if where is None:
+        return True
+    accessed = () if memory.access_time is None else (to_micros(memory.access_time),)
+    beyond: dict[Field, Values] = {
+        Field.ID: (memory.id,),
+        Field.KEY: (memory.key,),
+        Field.ACCESS_TIME: accessed,
+        Field.ORIGIN: (memory.origin.value,),
+        Field.TRUST: (memory.trust,),
+    }
+    return matches(where, attributes_of(memory), beyond)
+
+
+def matches(where: Filter | None, attributes: Attributes, beyond: Mapping[Field, Values] | None = None) -> bool:
+    """Return whether the filter matches; *beyond* holds the values of the fields that only a store knows."""
+
+    def values(field: Field) -> Values:
+        if beyond is not None and field in beyond:
+            return beyond[field]
+        value = getattr(attributes, field.value)
+        if value is None:
+            return ()
+        return value if isinstance(value, tuple) else (value,)
+
+    return where is None or _matches(where, values)
+
+
+def _matches(where: Filter, values: Callable[[Field], Values]) -> bool:
+    if isinstance(where, And):
+        return all(_matches(child, values) for child in where.children)
+    if isinstance(where, Or):
+        return any(_matches(child, values) for child in where.children)
+    if isinstance(where, Not):
+        return not _matches(where.child, values)
+    if isinstance(where, AnyOf):
+        return any(value in where.values for value in values(where.field))
+    return any(_inside(where, float(value)) for value in values(where.field))
+
+
+def _inside(bounds: Range, value: float) -> bool:
+    return (
+        (bounds.above is None or value > bounds.above)
+        and (bounds.at_least is None or value >= bounds.at_least)
+        and (bounds.below is None or value < bounds.below)
+        and (bounds.at_most is None or value <= bounds.at_most)
+    )

@@ -1,0 +1,55 @@
+"""Where memories come from, and how far that makes them trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memsvc.domain.memory import Memory, Origin, Review, Status
+
+DIGITS = 6
+"""Trust is kept to so many decimal places: so every store gives back the very number it was given."""
+
+TRUST_OF_ORIGIN: Mapping[Origin, float] = {
+    Origin.USER: 1.0,
+    Origin.AGENT: 0.8,
+    Origin.IMPORT: 0.7,
+    Origin.DOCUMENT: 0.6,
+    Origin.TOOL: 0.5,
+}
+"""How far each class of sources is trusted unless the settings say otherwise."""
+
+
+class Verdict(StrEnum):
+    """What a review decides."""
+
+    APPROVE = "APPROVE"
+    REJECT = "REJECT"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustPolicy:
+    """How far each class of sources is trusted, and below which trust a memory waits for a review.
+
+    Attributes:
+        of_origin: From 0 to 1, for every origin.
+        quarantine_below: 0 quarantines nothing but what asks for it.
+    """
+
+    of_origin: Mapping[Origin, float] = field(default_factory=lambda: TRUST_OF_ORIGIN)
+    quarantine_below: float = 0.0
+
+    def trust(self, origin: Origin, given: float | None, sources: Iterable[Memory] = ()) -> float:
+        """Return the least of what the class, the writer and every source allow."""
+        allowed = [self.of_origin[origin], *(source.trust for source in sources)]
+        return round(min(allowed if given is None else [*allowed, given]), DIGITS)
+
+    def distrusts(self, trust: float, sources: Iterable[Memory] = ()) -> bool:
+        """Return whether a memory of this trust must wait for a review, as does what comes from one that waits."""
+        return trust < self.quarantine_below or any(is_withheld(source) for source in sources)
+
+
+def is_withheld(memory: Memory) -> bool:
+    """Return whether a memory waits for a review, or was rejected by one."""
+    return memory.status is Status.QUARANTINED or memory.review in {Review.PENDING, Review.REJECTED}

@@ -1,0 +1,226 @@
+"""Secrets in texts: found by their shape, and replaced by a word that says what stood there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from memsvc.domain.drafts import Draft, Redaction
+from memsvc.domain.memory import Json
+
+T = TypeVar("T")
+
+LEAST_CHARS = 8
+"""No secret is shorter, so a shorter text is not looked at."""
+_CARD_DIGITS = range(13, 20)
+_CHINESE_NAMES = "密码|口令|密钥|令牌"
+_NAMED = (
+    r"(?:api[_-]?key|apikey|secret[_-]?key|access[_-]?key(?:[_-]?id)?|client[_-]?secret|app[_-]?secret|auth[_-]?token"
+    r"|access[_-]?token|refresh[_-]?token|private[_-]?token|bearer[_-]?token|secret|token|passwd|password|passphrase|pwd"
+    rf"|{_CHINESE_NAMES})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a sort of secret looks like; the group "secret", where there is one, is what is replaced.
+
+    Attributes:
+        marks: One of these, in lower case, occurs in every text that holds such a secret. None: digits do.
+    """
+
+    kind: str
+    marks: tuple[str, ...]
+    pattern: re.Pattern[str]
+    holds: Callable[[str], bool] = lambda _: True
+
+
+_NO_PASSWORDS = frozenset(
+    {
+        "string", "required", "optional", "hidden", "number", "undefined", "boolean", "secret", "password", "incorrect",
+        "invalid", "changed", "missing",
+    }
+)  # fmt: skip
+"""What stands after "password:" in programs and messages without being one."""
+
+
+def _shape(kind: str, marks: str, pattern: str, holds: Callable[[str], bool] = lambda _: True) -> _Shape:
+    return _Shape(kind, tuple(marks.split()), re.compile(pattern), holds)
+
+
+def _is_varied(secret: str) -> bool:
+    """Return whether a value looks chosen or made, and not like a word, a variable or a placeholder."""
+    if secret.startswith(("${", "{{", "<", "$(", "[REDACTED", "%(", "os.", "process.")) or set(secret) <= set(
+        "*xX.•-_"
+    ):
+        return False
+    kinds = sum(bool(re.search(sort, secret)) for sort in (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9]"))
+    return kinds >= 2 and bool(re.search(r"[0-9]|[^\w.()\[\]'-]", secret))  # noqa: PLR2004 - two sorts of characters
+
+
+def luhn_holds(digits: str) -> bool:
+    """Return whether the check digit of a card number is right."""
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        value = int(digit) * (1 + place % 2)
+        total += value - 9 if value > 9 else value  # noqa: PLR2004 - the sum of two digits
+    return total % 10 == 0
+
+
+def _is_card(text: str) -> bool:
+    digits = re.sub(r"[ -]", "", text)
+    return len(digits) in _CARD_DIGITS and digits[0] in "23456" and len(set(digits)) > 1 and luhn_holds(digits)
+
+
+# Every pattern is linear: no repetition within a repetition, and bounded look at what follows.
+_SHAPES = (
+    _shape(
+        "private-key",
+        "private",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[^-]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:\s+[A-Za-z0-9+/=]{12,})*)",
+    ),
+    _shape("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    _shape("aws-access-key", "akia asia agpa aroa aida", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
+    _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    _shape("github-token", "github_pat_", r"\bgithub_pat_\w{30,}"),
+    _shape("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{18,}"),
+    _shape("slack-token", "xox xapp-", r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,})"),
+    _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/-]{20,})"),
+    _shape("google-api-key", "aiza", r"\bAIza[A-Za-z0-9_-]{35}"),
+    _shape("google-oauth", "ya29. gocspx-", r"\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})"),
+    _shape("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _shape("stripe-key", "whsec_", r"\bwhsec_[A-Za-z0-9]{16,}"),
+    _shape("api-key", "sk-", r"\bsk-[A-Za-z0-9][A-Za-z0-9_-]{18,}"),
+    _shape("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{30,}"),
+    _shape("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,}"),
+    _shape("huggingface-token", "hf_", r"\bhf_[A-Za-z0-9]{30,}"),
+    _shape("sendgrid-key", "sg.", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    _shape("telegram-token", ":aa", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}"),
+    _shape("aliyun-access-key", "ltai", r"\bLTAI[A-Za-z0-9]{12,30}\b"),
+    _shape("tencent-secret-id", "akid", r"\bAKID[A-Za-z0-9]{13,40}\b"),
+    _shape("azure-account-key", "accountkey", r"(?i:AccountKey)=(?P<secret>[A-Za-z0-9+/]{40,}={0,2})"),
+    _shape(
+        "url-password",
+        "://",
+        r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/?#@\[\]]{0,100}:(?P<secret>[^\s/@]{1,200})@",
+        lambda secret: not secret.startswith(("${", "<", "[REDACTED")),
+    ),
+    _shape(
+        "bearer-token",
+        "bearer basic",
+        r"(?i:\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic)|\bbearer)\s{1,3}"
+        r"(?P<secret>[A-Za-z0-9._~+/-]{16,}={0,2})",
+        _is_varied,
+    ),
+    _shape(
+        "password",
+        "key secret token passwd password passphrase pwd 密码 口令 密钥 令牌",
+        rf"(?i:(?<![A-Za-z]){_NAMED}[\"'`]?\s{{0,3}}(?:[:=：]|=>|\bis\b|是|为)\s{{0,3}})[\"'`“]?"
+        r"(?P<secret>[^\s\"'`“”,;，。；、<>]{6,200})",
+        _is_varied,
+    ),
+    _shape(
+        "password",
+        "passwd password passphrase pwd 密码 口令",
+        r"(?i:(?<![A-Za-z])(?:passwd|password|passphrase|pwd|密码|口令)[\"'`]?\s{0,3}[:=：]\s{0,3})[\"'`“]?"
+        r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![\w.(\[])",
+        lambda secret: secret.lower() not in _NO_PASSWORDS,
+    ),
+    _shape("card-number", "", r"(?<![\w.-])[2-6](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])", _is_card),
+)
+_DIGITS = re.compile(r"[0-9][0-9 -]{11}")
+
+
+def redact(text: str) -> tuple[str, tuple[Redaction, ...]]:
+    """Return *text* with every secret replaced by "[REDACTED:kind]", and how many there were of each sort, by name.
+
+    What is replaced stays replaced: doing it twice changes nothing more. A text without secrets is returned as it is.
+    """
+    if len(text) < LEAST_CHARS:
+        return text, ()
+    lowered = text.lower()
+    counts: Counter[str] = Counter()
+    for shape in _SHAPES:
+        if any(mark in lowered for mark in shape.marks) or (not shape.marks and _DIGITS.search(text)):
+            text = _replaced(text, shape, counts)
+    return text, redactions_of(counts)
+
+
+def _replaced(text: str, shape: _Shape, counts: Counter[str]) -> str:
+    group = "secret" if "secret" in shape.pattern.groupindex else 0
+
+    def replacement(match: re.Match[str]) -> str:
+        if not shape.holds(match[group]):
+            return match[0]
+        counts[shape.kind] += 1
+        start, end = match.start(group) - match.start(), match.end(group) - match.start()
+        return f"{match[0][:start]}[REDACTED:{shape.kind}]{match[0][end:]}"
+
+    return shape.pattern.sub(replacement, text)
+
+
+def redactions_of(counts: Counter[str]) -> tuple[Redaction, ...]:
+    """Return counts by sort as a reply tells them, in the order of their names."""
+    return tuple(Redaction(kind, counts[kind]) for kind in sorted(counts))
+
+
+def summed(parts: Iterable[Iterable[Redaction]]) -> tuple[Redaction, ...]:
+    """Return the redactions of several texts together."""
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for redaction in part:
+            counts[redaction.kind] += redaction.count
+    return redactions_of(counts)
+
+
+class Redactor:
+    """Replaces secrets in all that is stored of a draft; one that is off replaces none."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        """Replace secrets when *is_on*."""
+        self.is_on = is_on
+
+    def text(self, text: str) -> tuple[str, tuple[Redaction, ...]]:
+        """Return a text without its secrets."""
+        return redact(text) if self.is_on else (text, ())
+
+    def draft(self, draft: Draft) -> tuple[Draft, tuple[Redaction, ...]]:
+        """Return a draft without the secrets in its texts, tags and metadata; one without any as it is."""
+        if not self.is_on:
+            return draft, ()
+        found: list[tuple[Redaction, ...]] = []
+        values = {name: value for name in _FIELDS if (value := getattr(draft, name))}
+        cleaned = {name: _cleaned(value, found) for name, value in values.items()}
+        return (replace(draft, **cleaned), summed(found)) if any(found) else (draft, ())
+
+    def values(self, values: dict[str, T]) -> tuple[dict[str, T], tuple[Redaction, ...]]:
+        """Return new values of fields, by name, without the secrets in them."""
+        if not self.is_on:
+            return values, ()
+        found: list[tuple[Redaction, ...]] = []
+        cleaned = {name: _cleaned(value, found) if name in _FIELDS else value for name, value in values.items()}
+        return cleaned, summed(found)
+
+
+_FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")
+
+
+def _cleaned(value: T, found: list[tuple[Redaction, ...]]) -> T:
+    """Return a text, or a list or object of them, without secrets."""
+    cleaned: object = value
+    if isinstance(value, str):
+        cleaned, redactions = redact(value)
+        found.append(redactions)
+    elif isinstance(value, dict):
+        cleaned = {name: _cleaned(part, found) for name, part in _items(value)}
+    elif isinstance(value, list | tuple):
+        cleaned = type(value)(_cleaned(part, found) for part in value)
+    return cleaned  # type: ignore[return-value]  # the same shape as it came in
+
+
+def _items(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    return iter(value.items())

@@ -1,0 +1,113 @@
+"""Capture: what one thing that was said leaves in the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memsvc.domain.capture import Captured, Decider, Decision, Reason, Statement
+from memsvc.domain.clock import Deadline
+from memsvc.domain.drafts import WriteOptions, Written
+from memsvc.domain.memory import Json, Memory
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.session import Role
+from memsvc.engine.capture.listening import Hearing, Listening, draft_of, taken_apart
+from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
+from memsvc.engine.write.requests import Answered, Noted, Request, digest_of
+from memsvc.ports.metadata import MemoryReads
+
+_METHOD = "CaptureMemory"
+
+
+class Capture:
+    """Decides what to remember of a text, and stores it in one transaction."""
+
+    def __init__(self, listening: Listening, storing: Storing, reads: MemoryReads) -> None:
+        """Capture by these parts; *reads* finds the memories of repeated answers."""
+        self._listening = listening
+        self._storing = storing
+        self._reads = reads
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Return whether a call may take as long as a language model takes."""
+        return self._listening.asks_a_model
+
+    def capture(
+        self, scope: Scope, text: str, role: Role, *, is_dry_run: bool, options: WriteOptions, deadline: Deadline
+    ) -> Captured:
+        """Return a decision for each statement of *text*; what is remembered is durable, unless *is_dry_run*.
+
+        Raises:
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        request_id = "" if is_dry_run else options.request_id
+        digest = digest_of(scope, text, role) if request_id else ""
+        request = request_of(_METHOD, scope, request_id, digest)
+        repeated = self._storing.known(request)
+        if repeated is not None:
+            return self._told(scope, repeated)
+        hearing = self._heard(scope, text, role, deadline)
+        if is_dry_run:
+            return self._rehearsed(scope, hearing)
+        return self._told(scope, self._stored(scope, hearing, request))
+
+    def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Hearing:
+        clean, redactions = self._listening.redacted(text)
+        said = taken_apart(clean, self._listening.cited(scope, clean), Statement("", role))
+        return self._listening.hear(scope, said, redactions, deadline)
+
+    def _rehearsed(self, scope: Scope, hearing: Hearing) -> Captured:
+        decisions = []
+        for heard in hearing.heard:
+            memory = heard.known
+            if heard.verdict.remember:
+                memory = self._storing.rehearsed(scope, draft_of(heard))
+            verdict = heard.verdict
+            decisions.append(Decision(heard.statement.text, verdict.remember, verdict.reason, verdict.detail, memory))
+        return Captured(tuple(decisions), hearing.redactions, hearing.decider, hearing.notice, 0)
+
+    def _stored(self, scope: Scope, hearing: Hearing, request: Request) -> Noted:
+        drafts = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
+        note = _note_of(hearing)
+        return self._storing.store(scope, drafts, request, note)
+
+    def _told(self, scope: Scope, noted: Noted) -> Captured:
+        note: Any = noted.note
+        known = self._reads.get(
+            [one["known"] for one in note["decisions"] if one["known"]], reach=Reach.from_scope(scope)
+        )
+        results = iter(noted.results)
+        decisions = tuple(_decision(one, results, known) for one in note["decisions"])
+        return Captured(
+            decisions, redactions_from(note["redactions"]), Decider(note["decider"]), note["notice"], noted.position
+        )
+
+
+def _note_of(hearing: Hearing) -> Json:
+    return {
+        "decisions": [
+            {
+                "text": heard.statement.text,
+                "remember": heard.verdict.remember,
+                "reason": heard.verdict.reason.value,
+                "detail": heard.verdict.detail,
+                "known": heard.known.id if heard.known else "",
+            }
+            for heard in hearing.heard
+        ],
+        "redactions": listed_redactions(hearing.redactions),
+        "decider": hearing.decider.value,
+        "notice": hearing.notice,
+    }
+
+
+def _decision(one: Mapping[str, Any], results: Iterator[Answered], known: Mapping[str, Memory]) -> Decision:
+    reason = Reason(one["reason"])
+    if not one["remember"]:
+        return Decision(one["text"], False, reason, one["detail"], known.get(one["known"]))  # noqa: FBT003 - in order
+    answered = next(results)
+    if isinstance(answered, Written):
+        return Decision(one["text"], True, reason, one["detail"], answered.memory, answered.outcome)  # noqa: FBT003
+    # Removed for good since the request came first.
+    return Decision(one["text"], True, reason, one["detail"])  # noqa: FBT003

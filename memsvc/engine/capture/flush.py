@@ -1,0 +1,205 @@
+"""Flush: what a conversation leaves in the memory before it is trimmed or forgotten."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memsvc.domain import limits
+from memsvc.domain.capture import (
+    KNOWLEDGE_CATEGORIES,
+    ChatMessage,
+    Decider,
+    Flushed,
+    Reason,
+    Statement,
+)
+from memsvc.domain.capture_rules import title_of
+from memsvc.domain.clock import Deadline
+from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions, Written
+from memsvc.domain.memory import FileRef, Json, Kind, Layer
+from memsvc.domain.scope import Scope
+from memsvc.domain.secrets import summed
+from memsvc.domain.session import Role
+from memsvc.engine.capture.listening import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
+from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
+from memsvc.engine.write.requests import Noted, digest_of
+from memsvc.text.scripts import is_han
+
+_METHOD = "FlushMessages"
+_RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
+_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE}
+"""What the memory of files alone must not quote."""
+ASKED_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """What a conversation holds: drafts by importance and place, all files, and how much was left."""
+
+    drafts: tuple[Draft, ...]
+    files: tuple[FileRef, ...]
+    note: Json
+
+
+class Flush:
+    """Extracts memories and file references from conversations, each in one transaction."""
+
+    def __init__(self, listening: Listening, storing: Storing) -> None:
+        """Flush by these parts."""
+        self._listening = listening
+        self._storing = storing
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Return whether a call may take as long as a language model takes."""
+        return self._listening.asks_a_model
+
+    def flush(
+        self,
+        scope: Scope,
+        messages: Sequence[ChatMessage],
+        artifacts: Sequence[FileRef],
+        *,
+        options: WriteOptions,
+        deadline: Deadline,
+    ) -> Flushed:
+        """Return what was extracted from *messages*, oldest first, once all of it is durable.
+
+        Raises:
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, messages, artifacts) if options.request_id else ""
+        request = request_of(_METHOD, scope, options.request_id, digest)
+        noted = self._storing.known(request)
+        if noted is None:
+            extracted = self._extracted(scope, messages, artifacts, deadline)
+            noted = self._storing.store(scope, extracted.drafts, request, extracted.note)
+        return _told(noted)
+
+    def _extracted(
+        self, scope: Scope, messages: Sequence[ChatMessage], artifacts: Sequence[FileRef], deadline: Deadline
+    ) -> _Extracted:
+        hearing = self._heard(scope, messages, deadline)
+        rounds = _rounds(messages)
+        by_round: dict[int, list[FileRef]] = defaultdict(list)
+        for place, message in enumerate(messages):
+            by_round[rounds[place]].extend(message.files)
+        remembered = [heard for heard in hearing.heard if heard.verdict.remember]
+        drafts = [_draft(heard, by_round[rounds[heard.statement.place]], artifacts) for heard in remembered]
+        drafts += _file_drafts(hearing, rounds, by_round, artifacts)
+        kept = _most_important(drafts)
+        files = tuple(dict.fromkeys([*(ref for message in messages for ref in message.files), *artifacts]))
+        return _Extracted(tuple(kept), files, _note_of(hearing, files, left_out=len(drafts) - len(kept)))
+
+    def _heard(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Hearing:
+        """Listen to all messages; what one cites is recalled in every other, too."""
+        cleaned: list[str] = []
+        redactions: list[tuple[Redaction, ...]] = []
+        for message in messages:
+            text, found = self._listening.redacted(message.content)
+            cleaned.append(text)
+            redactions.append(found)
+        cited = self._listening.cited(scope, "\n".join(cleaned))
+        said = [
+            statement
+            for place, (message, text) in enumerate(zip(messages, cleaned, strict=True))
+            for statement in taken_apart(
+                text, cited, Statement("", message.role, place, message.speaker, message.event_time)
+            )
+        ]
+        return self._listening.hear(scope, said, summed(redactions), deadline)
+
+
+def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
+    """Return the number of the round of each message: every message of the user that follows another's opens one."""
+    numbers: list[int] = []
+    number = 0
+    before = Role.USER
+    for message in messages:
+        if message.role is Role.USER and before is not Role.USER:
+            number += 1
+        before = message.role
+        numbers.append(number)
+    return numbers
+
+
+def _draft(heard: Heard, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
+    refs = tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS]
+    return draft_of(heard, category=KNOWLEDGE_CATEGORIES.get(heard.verdict.kind, "world"), files=refs)
+
+
+def _file_drafts(
+    hearing: Hearing, rounds: Sequence[int], by_round: Mapping[int, Sequence[FileRef]], artifacts: Sequence[FileRef]
+) -> Iterator[Draft]:
+    """Yield a memory for the files of each round that has no other, and one for artifacts that have none."""
+    taken = {rounds[heard.statement.place] for heard in hearing.heard if heard.verdict.remember}
+    left = {number: tuple(dict.fromkeys(files)) for number, files in by_round.items() if files and number not in taken}
+    if artifacts and not taken and not left:
+        left[rounds[-1]] = ()
+    for number, files in sorted(left.items()):
+        spoken = [
+            heard.statement
+            for heard in hearing.heard
+            if rounds[heard.statement.place] == number and heard.verdict.reason not in _UNSPOKEN
+        ]
+        yield _file_draft(spoken[0] if spoken else None, tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS])
+
+
+def _file_draft(asked: Statement | None, files: Sequence[FileRef]) -> Draft:
+    text = asked.text[:ASKED_CHARS] if asked else ""
+    heading = "关联文件" if is_han(text) else "Related files"
+    listed = "\n".join(f"- `{ref.category}:{ref.id}`" for ref in files)
+    return Draft(
+        content=f"{text}\n\n{heading}:\n{listed}" if text else f"{heading}:\n{listed}",
+        session_id="",
+        layer=Layer.SHORT_TERM,
+        kind=Kind.EXPERIENCE,
+        category=KNOWLEDGE_CATEGORIES[Kind.EXPERIENCE],
+        title=title_of(text) if text else heading,
+        tags=("files",),
+        file_refs=tuple(files),
+        importance=2,
+        event_time=asked.event_time if asked else None,
+        source=SOURCE,
+    )
+
+
+def _most_important(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return as many drafts as one transaction takes, in their order; the least important ones are left out."""
+    if len(drafts) <= limits.BATCH:
+        return list(drafts)
+    ranked = sorted(range(len(drafts)), key=lambda place: -(drafts[place].importance or 0))
+    return [drafts[place] for place in sorted(ranked[: limits.BATCH])]
+
+
+def _note_of(hearing: Hearing, files: Sequence[FileRef], *, left_out: int) -> Json:
+    reasons = [heard.verdict.reason for heard in hearing.heard if not heard.verdict.remember]
+    more = f"{left_out} less important memories were left out; flush fewer messages at a time." if left_out else ""
+    return {
+        "files": [[ref.category, ref.id] for ref in files],
+        "ignored": len(reasons) + left_out,
+        "recalled": sum(reason in _RECALLED for reason in reasons),
+        "redactions": listed_redactions(hearing.redactions),
+        "decider": hearing.decider.value,
+        "notice": " ".join(filter(None, (hearing.notice, more))),
+    }
+
+
+def _told(noted: Noted) -> Flushed:
+    note: Any = noted.note
+    written = [result for result in noted.results if isinstance(result, Written)]
+    outcomes: tuple[Outcome, ...] = tuple(result.outcome for result in written)
+    return Flushed(
+        memories=tuple(result.memory for result in written),
+        outcomes=outcomes,
+        file_refs=tuple(FileRef(*pair) for pair in note["files"]),
+        ignored=note["ignored"],
+        recalled=note["recalled"],
+        redactions=redactions_from(note["redactions"]),
+        decider=Decider(note["decider"]),
+        notice=note["notice"],
+        position=noted.position,
+    )

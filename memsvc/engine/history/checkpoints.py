@@ -1,0 +1,154 @@
+"""Checkpoints: names for moments of a project, and what is otherwise since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.errors import (
+    CheckpointExistsError,
+    CheckpointNotFoundError,
+    InvalidRequestError,
+    Violation,
+)
+from memsvc.domain.filters import Field, Range, conjunction
+from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, difference_of
+from memsvc.domain.memory import Memory
+from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.visibility import session_privacy, visible
+from memsvc.engine.history.past import Past
+from memsvc.engine.history.retrospect import cursor_of
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.requests import Request, digest_of, recall, remember
+from memsvc.ports.metadata import MetadataStore, Transaction
+
+_BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)
+_LOOKS = 10
+"""A page of differences looks at so many times as many memories as it may hold."""
+
+
+def in_scope(scope: Scope) -> Reach:
+    """Return what a checkpoint is about: exactly the scope's project, without one the global memories."""
+    return Reach.from_scope(scope, Visibility.PROJECT)
+
+
+class Checkpoints:
+    """Makes, lists and compares checkpoints."""
+
+    def __init__(self, store: MetadataStore, committer: Committer, now: Callable[[], datetime]) -> None:
+        """Keep them in *store*; *now* is the clock."""
+        self._store = store
+        self._committer = committer
+        self._now = now
+
+    def create(self, scope: Scope, name: str, *, note: str, known_time: datetime | None, request_id: str) -> Checkpoint:
+        """Name the present moment of the scope's project, or an earlier one.
+
+        Raises:
+            CheckpointExistsError: The project has a checkpoint of this name.
+            InvalidRequestError: The moment lies in the future.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, name, note, known_time) if request_id else ""
+        request = Request("CreateCheckpoint", request_id, digest, in_scope(scope))
+
+        def work(transaction: Transaction) -> Checkpoint:
+            there = transaction.find_checkpoint(scope.owner, scope.project_id, name)
+            if recall(transaction, request) is not None and there is not None:
+                return there
+            if there is not None:
+                raise CheckpointExistsError(name)
+            now = self._now()
+            if known_time is not None and known_time > now:
+                raise InvalidRequestError([Violation("known_time", "Must not lie in the future.")])
+            made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, note)
+            transaction.add_checkpoint(made)
+            remember(transaction, request, {"name": name})
+            return made
+
+        return self._committer.submit(work).value
+
+    def get(self, scope: Scope, name: str) -> Checkpoint:
+        """Return a checkpoint of the scope's project.
+
+        Raises:
+            CheckpointNotFoundError: It has none of this name.
+        """
+        found = self._store.checkpoints.get(scope.owner, scope.project_id, name)
+        if found is None:
+            raise CheckpointNotFoundError(name)
+        return found
+
+    def page(self, scope: Scope, *, after: tuple[datetime, str] | None, limit: int) -> tuple[list[Checkpoint], bool]:
+        """Return the next *limit* checkpoints of the scope's project, newest first, and whether there are more."""
+        found = self._store.checkpoints.page(scope.owner, scope.project_id, after=after, limit=limit + 1)
+        return found[:limit], len(found) > limit
+
+    def differences(
+        self, scope: Scope, name: str, *, after: PageCursor | None, limit: int
+    ) -> tuple[list[Difference], PageCursor | None]:
+        """Return what differs from a checkpoint, by the time of the change, and where to go on.
+
+        What was removed for good comes last. A memory that changes between two pages may come again.
+
+        Raises:
+            CheckpointNotFoundError: The project has no checkpoint of this name.
+        """
+        past = Past(self._store.memories, scope, in_scope(scope), self.get(scope, name).known_time)
+        found: list[Difference] = []
+        looks = 0
+        while after is None or after.value is not None:
+            part, after = self._changed(past, after, limit)
+            looks += 1
+            for cursor, difference in part:
+                found.append(difference)
+                if len(found) == limit:
+                    return found, cursor
+            if after is None:
+                after = PageCursor(None, 0)
+            elif looks == _LOOKS:
+                return found, after
+        return self._purged(past, found, after, limit)
+
+    def _changed(
+        self, past: Past, after: PageCursor | None, limit: int
+    ) -> tuple[list[tuple[PageCursor, Difference]], PageCursor | None]:
+        since = Range(Field.UPDATE_TIME, above=to_micros(past.moment))
+        page = past.reads.page(
+            reach=past.reach,
+            where=conjunction(since, session_privacy(past.scope)),
+            order=_BY_CHANGE,
+            after=after,
+            limit=limit,
+        )
+        known = past.reads.known_at([memory.row for memory in page], past.moment, reach=past.reach)
+        found = [
+            (cursor_of(memory, _BY_CHANGE), difference)
+            for memory in page
+            if (difference := _difference(known.get(memory.row), memory, past.scope)) is not None
+        ]
+        return found, cursor_of(page[-1], _BY_CHANGE) if len(page) == limit else None
+
+    def _purged(
+        self, past: Past, found: list[Difference], after: PageCursor, limit: int
+    ) -> tuple[list[Difference], PageCursor | None]:
+        room = limit - len(found)
+        gone = self._store.checkpoints.tombstones(
+            reach=past.reach, moment=past.moment, after_row=after.row, limit=room + 1
+        )
+        found += [
+            Difference(DifferenceKind.PURGED, tombstone.memory_id, None, None)
+            for tombstone in gone[:room]
+            if tombstone.session_id in {"", past.scope.session_id}
+        ]
+        return found, PageCursor(None, gone[room - 1].row) if len(gone) > room else None
+
+
+def _difference(before: Memory | None, after: Memory, scope: Scope) -> Difference | None:
+    if before is not None and not visible(before, scope):
+        # It was another session's private one: that is all to be told of how it was.
+        return Difference(DifferenceKind.CHANGED, after.id, None, after)
+    kind = difference_of(before, after)
+    return None if kind is None else Difference(kind, after.id, before, after)

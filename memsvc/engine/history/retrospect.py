@@ -1,0 +1,168 @@
+"""Retrospect: memories by id, by key, and page by page, as they were; and the revisions of one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TypeAlias
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.errors import MemoryNotFoundError, RevisionNotFoundError
+from memsvc.domain.filters import conjunction
+from memsvc.domain.history import AsOf, Revision, is_valid_at
+from memsvc.domain.matching import memory_matches
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.query import Order, PageCursor, Selection
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.visibility import session_privacy, visible
+from memsvc.engine.history.past import Past
+from memsvc.ports.metadata import MemoryReads
+
+PAGE_CHARS = 4_000_000
+"""A page of revisions ends early when their content is longer than this."""
+_AT_A_TIME = 10
+
+_Place: TypeAlias = tuple[bool, int, int]
+
+
+class Retrospect:
+    """Reads what was. It counts no access."""
+
+    def __init__(self, reads: MemoryReads) -> None:
+        """Read from the store by *reads*."""
+        self.reads = reads
+
+    def get(self, scope: Scope, memory_id: str, as_of: AsOf) -> Memory:
+        """Return a memory of the scope's project or a global one as it was.
+
+        Raises:
+            MemoryNotFoundError: It was not there yet, deleted, not valid then, or another session's private one; or it
+                was removed for good since.
+        """
+        reach = Reach.from_scope(scope)
+        memory = self.reads.get([memory_id], reach=reach).get(memory_id)
+        if memory is None or not visible(memory, scope):
+            raise MemoryNotFoundError(memory_id)
+        then = memory if as_of.known_time is None else Past(self.reads, scope, reach, as_of.known_time).state(memory)
+        return _held(then, memory_id, as_of)
+
+    def get_by_key(self, scope: Scope, key: str, as_of: AsOf) -> Memory:
+        """Return the memory that bore *key* in exactly the scope's project.
+
+        Raises:
+            MemoryNotFoundError: As for `get`.
+        """
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        memory = self.reads.get_by_key(key, reach=reach)
+        moment = as_of.known_time
+        if moment is not None and (memory is None or memory.update_time > moment):
+            past = Past(self.reads, scope, reach, moment)
+            states = (state for part in past.states(past.changed_rows()) for state in part)
+            memory = next((one for one in states if one.key == key and one.status is not Status.DELETED), None)
+        return _held(memory if memory is None or visible(memory, scope) else None, key, as_of)
+
+    def page(
+        self,
+        scope: Scope,
+        selection: Selection,
+        *,
+        moment: datetime,
+        order: Order,
+        after: PageCursor | None,
+        limit: int,
+    ) -> tuple[list[Memory], PageCursor | None]:
+        """Return the next *limit* memories as they were at *moment*, and the cursor to go on from.
+
+        The cost grows with the number of memories that changed since.
+        """
+        past = Past(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment)
+        where = conjunction(selection.where, session_privacy(scope))
+        # First those that did not change: one that changes in between is then met twice, not left out.
+        same = self.reads.page(
+            reach=past.reach, where=conjunction(where, past.unchanged), order=order, after=after, limit=limit + 1
+        )
+        changed = past.changed_rows()
+        others = (one for part in past.states(changed) for one in part if memory_matches(where, one))
+        among = set(changed)
+        places = {_place(one, order): one for one in same if one.row not in among}
+        places |= _first(others, order, after, limit + 1)
+        memories = [places[place] for place in sorted(places)]
+        return memories[:limit], None if len(memories) <= limit else cursor_of(memories[limit - 1], order)
+
+    def revision(self, scope: Scope, memory_id: str, number: int) -> Memory:
+        """Return one revision of a memory, of any status.
+
+        Raises:
+            MemoryNotFoundError: The memory is not there for the scope.
+            RevisionNotFoundError: It has no such revision that the scope may see.
+        """
+        reach = self._require(scope, memory_id)
+        found = self.reads.revision(memory_id, number, reach=reach)
+        if found is None or not visible(found, scope):
+            raise RevisionNotFoundError(memory_id, number)
+        return found
+
+    def revisions(
+        self, scope: Scope, memory_id: str, *, before: int | None, limit: int
+    ) -> tuple[list[Revision], int | None]:
+        """Return the newest *limit* revisions below *before*, newest first, and the one to go on below.
+
+        A page ends early when its content is long.
+
+        Raises:
+            MemoryNotFoundError: The memory is not there for the scope; a deleted one is.
+        """
+        reach = self._require(scope, memory_id)
+        page: list[Revision] = []
+        chars = 0
+        while len(page) < limit and chars < PAGE_CHARS:
+            part = self.reads.revisions(memory_id, reach=reach, before=before, limit=min(_AT_A_TIME, limit - len(page)))
+            if not part:
+                return page, None
+            page += [one for one in part if visible(one.memory, scope)]
+            chars += sum(len(one.memory.content) for one in part)
+            before = part[-1].memory.revision
+        return page, None if before == 1 else before
+
+    def _require(self, scope: Scope, memory_id: str) -> Reach:
+        reach = Reach.from_scope(scope)
+        memory = self.reads.get([memory_id], reach=reach).get(memory_id)
+        if memory is None or not visible(memory, scope):
+            raise MemoryNotFoundError(memory_id)
+        return reach
+
+
+def cursor_of(memory: Memory, order: Order) -> PageCursor:
+    """Return where a list goes on after *memory*."""
+    return PageCursor(_value(memory, order), memory.row)
+
+
+def _held(memory: Memory | None, name: str, as_of: AsOf) -> Memory:
+    if memory is None or memory.status is Status.DELETED:
+        raise MemoryNotFoundError(name)
+    if as_of.valid_time is not None and not is_valid_at(memory, as_of.valid_time):
+        raise MemoryNotFoundError(name)
+    return memory
+
+
+def _first(memories: Iterator[Memory], order: Order, after: PageCursor | None, limit: int) -> dict[_Place, Memory]:
+    """Return the first of *memories* after the cursor, by place, without holding them all."""
+    bound = None if after is None else _placed(after.value, after.row, order)
+    placed = ((_place(one, order), one) for one in memories)
+    following = ((place, one) for place, one in placed if bound is None or place > bound)
+    return dict(heapq.nsmallest(limit, following, key=lambda pair: pair[0]))
+
+
+def _place(memory: Memory, order: Order) -> _Place:
+    return _placed(_value(memory, order), memory.row, order)
+
+
+def _placed(value: int | None, row: int, order: Order) -> _Place:
+    sign = -1 if order.descending else 1
+    return value is None, 0 if value is None else sign * value, row
+
+
+def _value(memory: Memory, order: Order) -> int | None:
+    value: datetime | int | None = getattr(memory, order.field.value)
+    return to_micros(value) if isinstance(value, datetime) else value

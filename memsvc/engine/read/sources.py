@@ -1,0 +1,45 @@
+"""What a search works with, as narrow as it needs it: so that it works on what was known at another time, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from memsvc.domain.indexing import Chunk
+from memsvc.domain.memory import Memory
+from memsvc.domain.query import Candidate
+from memsvc.domain.scope import Reach
+from memsvc.engine.read.asked import Asked
+from memsvc.engine.read.retrieval import Retrieved
+
+
+class HitReads(Protocol):
+    """Reads what ranking and showing need; `memsvc.ports.metadata.MemoryReads` is one."""
+
+    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+        """Return what ranking needs of these memories, in any order, those not there left out."""
+        ...
+
+    def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
+        """Return the memories with these rows, by row."""
+        ...
+
+    def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
+        """Return chunks by (row, ordinal); those of memories of one chunk are left out."""
+        ...
+
+
+class Retrieves(Protocol):
+    """Asks the retrievers; `memsvc.engine.read.retrieval.Retrieval` does."""
+
+    def run(self, asked: Asked) -> Retrieved:
+        """Return what was found; a retriever that fails is named in *degraded*."""
+        ...
+
+
+class NotesAccesses(Protocol):
+    """Is told which memories were read; `memsvc.engine.read.access_counts.AccessCounts` counts them."""
+
+    def note(self, ids: Iterable[str]) -> None:
+        """Take note that these memories were read."""
+        ...

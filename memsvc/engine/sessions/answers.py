@@ -1,0 +1,93 @@
+"""Changes of sessions that are recognised when they come again: their answers as JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from memsvc.domain.clock import EPOCH, to_micros
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import AutoTrim, CountedSession, Session, SessionCounts, SessionState
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.requests import Request, recall, remember
+from memsvc.ports.metadata import Transaction
+
+Json = Mapping[str, Any]
+T = TypeVar("T")
+
+_SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")
+_TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
+_PLAIN = ("token_limit", "row", "title", "last_ordinal", "trim_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a change came to, and the position at which indexes know it."""
+
+    value: T
+    position: int
+
+
+def once(
+    committer: Committer,
+    request: Request,
+    work: Callable[[Transaction], T],
+    *,
+    to_json: Callable[[T], Json],
+    from_json: Callable[[Json], T],
+) -> Answer[T]:
+    """Run *work* in a transaction and return what it returns, or what it returned when the request first came.
+
+    Raises:
+        RequestIdReusedError: The id was used for another request.
+    """
+
+    def recognised(transaction: Transaction) -> tuple[T, int]:
+        known = recall(transaction, request)
+        if known is not None:
+            return from_json(known["value"]), known["position"]
+        value = work(transaction)
+        remember(transaction, request, {"value": to_json(value), "position": transaction.position})
+        return value, transaction.position
+
+    committed = committer.submit(recognised)
+    value, position = committed.value
+    return Answer(value, position or committed.position)
+
+
+def session_as_json(counted: CountedSession) -> dict[str, Any]:
+    """Return a session and its counts as JSON."""
+    session, counts = counted.session, counted.counts
+    return {
+        "scope": [getattr(session.scope, name) for name in _SCOPE],
+        "times": [_micros(getattr(session, name)) for name in _TIMES],
+        "plain": [getattr(session, name) for name in _PLAIN],
+        "state": session.state.value,
+        "auto_trim": session.auto_trim.value,
+        "metadata": dict(session.metadata),
+        "counts": [counts.live_messages, counts.live_tokens, counts.archived_messages, counts.archived_tokens],
+    }
+
+
+def session_from_json(known: Json) -> CountedSession:
+    """Return the session that `session_as_json` wrote."""
+    times: dict[str, Any] = dict(zip(_TIMES, map(_moment, known["times"]), strict=True))
+    session = Session(
+        scope=Scope(*known["scope"]),
+        state=SessionState(known["state"]),
+        auto_trim=AutoTrim(known["auto_trim"]),
+        metadata=known["metadata"],
+        **times,
+        **dict(zip(_PLAIN, known["plain"], strict=True)),
+    )
+    return CountedSession(session, SessionCounts(*known["counts"]))
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)

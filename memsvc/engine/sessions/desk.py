@@ -1,0 +1,20 @@
+"""All that can be done with sessions, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsvc.engine.sessions.appending import Appending
+from memsvc.engine.sessions.opening import Opening
+from memsvc.engine.sessions.reading import ReadingSessions
+from memsvc.engine.sessions.trimming import Trimming
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The use cases of sessions."""
+
+    opening: Opening
+    appending: Appending
+    reading: ReadingSessions
+    trimming: Trimming

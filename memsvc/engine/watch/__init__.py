@@ -1,0 +1,1 @@
+"""Telling watchers what changes."""

@@ -1,0 +1,150 @@
+"""How far what is written is trusted: by its class, its writer and the memories that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from memsvc.domain.drafts import Draft
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Memory, Origin, Review, Status
+from memsvc.domain.provenance import TrustPolicy, is_withheld
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.ports.metadata import Transaction
+
+_PROVENANCE = frozenset({"origin", "trust", "derived_from"})
+QUARANTINED: Mapping[str, Any] = {"status": Status.QUARANTINED, "review": Review.PENDING}
+
+
+class Sources:
+    """Finds the memories that others are made of, within one transaction; each is asked for once."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        """Look in *transaction*."""
+        self._transaction = transaction
+        self._known: dict[tuple[Reach, str], Memory | None] = {}
+
+    def of(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+        """Return the memories with these ids, of any status.
+
+        Raises:
+            InvalidRequestError: Some are not there for *scope*.
+        """
+        found = [self._find(scope, memory_id) for memory_id in ids]
+        violations = [
+            Violation(f"memory.derived_from[{place}]", "must be the id of a memory that this scope sees")
+            for place, memory in enumerate(found)
+            if memory is None
+        ]
+        if violations:
+            raise InvalidRequestError(violations)
+        return [memory for memory in found if memory is not None]
+
+    def known(self, scope: Scope, ids: Sequence[str]) -> tuple[list[Memory], bool]:
+        """Return those of the memories that are there, and whether these are all."""
+        found = [memory for memory in (self._find(scope, memory_id) for memory_id in ids) if memory is not None]
+        return found, len(found) == len(ids)
+
+    def _find(self, scope: Scope, memory_id: str) -> Memory | None:
+        reach = Reach.from_scope(scope)
+        if (reach, memory_id) not in self._known:
+            self._known[reach, memory_id] = self._transaction.get(memory_id, reach=reach)
+        memory = self._known[reach, memory_id]
+        return memory if memory is not None and visible(memory, scope) else None
+
+
+class Provenance(NamedTuple):
+    """What the origin of a new memory makes of it, before its sources are known."""
+
+    origin: Origin
+    trust: float
+    status: Status
+    review: Review
+
+
+class Judge:
+    """Says how far new memories are trusted. What it said is kept: most memories of an import are alike in this."""
+
+    def __init__(self, policy: TrustPolicy) -> None:
+        """Judge by *policy*."""
+        self.policy = policy
+        self._kept = lru_cache(maxsize=256)(self._judged)
+
+    def of(self, draft: Draft, origin: Origin) -> Provenance:
+        """Return the provenance of *draft*, which is of *origin* unless it says otherwise."""
+        return self._kept(draft.origin or origin, draft.trust, draft.status)
+
+    def _judged(self, origin: Origin, given: float | None, status: Status | None) -> Provenance:
+        trust = self.policy.trust(origin, given)
+        if status is Status.QUARANTINED or self.policy.distrusts(trust):
+            return Provenance(origin, trust, Status.QUARANTINED, Review.PENDING)
+        return Provenance(origin, trust, Status.ACTIVE, Review.NONE)
+
+
+def sourced(memory: Memory, sources: Sequence[Memory], policy: TrustPolicy) -> Memory:
+    """Return a new memory with what the memories that it is made of do to its trust."""
+    trust = policy.trust(memory.origin, memory.trust, sources)
+    trusted = memory if trust == memory.trust else replace(memory, trust=trust)
+    return replace(trusted, **QUARANTINED) if policy.distrusts(trust, sources) else trusted
+
+
+def kept_or_new(before: Memory, draft: Draft, own: Memory) -> dict[str, Any]:
+    """Return the provenance of *before* after *draft*, which became *own*, was written under its key.
+
+    It is that of the new content. Content that stays as it is keeps its provenance, unless the draft says otherwise.
+    """
+    says_nothing = draft.origin is None and draft.trust is None and not draft.derived_from
+    if says_nothing and before.content_hash == own.content_hash:
+        return {}
+    return {"origin": own.origin, "trust": own.trust, "derived_from": own.derived_from}
+
+
+def revalued(before: Memory, values: Mapping[str, Any], sources: Sources, policy: TrustPolicy) -> dict[str, Any]:
+    """Return the new *values* of an update with what they mean for trust and quarantine.
+
+    Trust is raised only by naming it: else a new origin or new sources can but lower it. A memory whose trust falls
+    below the threshold is quarantined.
+
+    Raises:
+        InvalidRequestError: A source is not there, or the status of a quarantined memory is to be set.
+    """
+    new = dict(values)
+    if new.keys() & _PROVENANCE:
+        new["trust"], found = _retrusted(before, new, sources, policy)
+        if new["trust"] < before.trust and policy.distrusts(new["trust"], found):
+            new |= QUARANTINED
+    if before.status is Status.QUARANTINED:
+        if values.get("status", Status.QUARANTINED) is not Status.QUARANTINED:
+            description = "cannot be set while the memory is QUARANTINED: decide with ReviewMemory"
+            raise InvalidRequestError([Violation("memory.status", description)])
+    elif new.get("status") is Status.QUARANTINED:
+        new |= QUARANTINED
+    return new
+
+
+def _retrusted(
+    before: Memory, new: Mapping[str, Any], sources: Sources, policy: TrustPolicy
+) -> tuple[float, Sequence[Memory]]:
+    """Return the trust that *new* values give to *before*, and the sources it follows from."""
+    if "derived_from" in new:
+        found, are_all = sources.of(before.scope, new["derived_from"]), True
+    else:
+        found, are_all = sources.known(before.scope, before.derived_from)
+    # Of sources that are gone, what they were trusted is known by what became of it alone.
+    given = new["trust"] if "trust" in new and are_all else min(_given(new), before.trust)
+    return policy.trust(new.get("origin", before.origin), given, found), found
+
+
+def _given(new: Mapping[str, Any]) -> float:
+    trust = new.get("trust")
+    return 1.0 if trust is None else float(trust)
+
+
+def restored(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
+    """Return the status of a memory that comes back: what no review has approved is quarantined again."""
+    if is_withheld(before):
+        return QUARANTINED
+    return {"status": Status.DEPRECATED if is_replaced else Status.ACTIVE}

@@ -1,0 +1,63 @@
+"""The method of MemoryService that watches."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are gRPC's
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+
+from memsvc.domain import limits
+from memsvc.domain.clock import EPOCH
+from memsvc.domain.watching import Start, Watch
+from memsvc.server import calls
+from memsvc.server.convert import tokens
+from memsvc.server.convert.enums import WATCH_START
+from memsvc.server.convert.scope import scope_from
+from memsvc.server.convert.selections import selection_from_proto
+from memsvc.server.edge import Edge
+from memsvc.server.validate.watches import check_watch
+from memsvc.server.watching import WatchCall
+from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import watch_pb2 as pb
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+UNBOUND = ("cursor", "start", "heartbeat_interval")
+"""The fields that may differ when a watch is resumed."""
+
+
+class WatchingMethods:
+    """Tells what changes."""
+
+    _edge: Edge
+
+    async def WatchMemories(
+        self, request: pb.WatchMemoriesRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+        """Tell every committed change once, in order."""
+        check_watch(request)
+        identity = await self._edge.executors.watch.proceed(lambda: self._edge.watches.watching.identity)
+        call = _call(request, identity)
+        async with aclosing(self._edge.watches.responses(call)) as responses:
+            async for response in responses:
+                yield response
+
+
+def _call(request: pb.WatchMemoriesRequest, identity: str) -> WatchCall:
+    scope = scope_from(request.scope, calls.principal.get())
+    digest = tokens.watch_digest(tokens.digest(request, without=UNBOUND), scope.owner, identity)
+    interval = request.heartbeat_interval
+    # Whether a memory has expired must not depend on when its change is read: so only its status counts.
+    chosen = types.Filter()
+    chosen.CopyFrom(request.filter)
+    chosen.include_expired = True
+    return WatchCall(
+        watch=Watch(scope, selection_from_proto(chosen, now=EPOCH)),
+        start=WATCH_START.given(request.start, Start.NOW),
+        position=tokens.watch_position(request.cursor, digest),
+        digest=digest,
+        heartbeat_seconds=interval.ToTimedelta().total_seconds() or limits.HEARTBEAT_DEFAULT_SECONDS,
+    )

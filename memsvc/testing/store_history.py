@@ -1,0 +1,180 @@
+"""Looking back: revisions, what was known at a moment, checkpoints, and what is left of purged memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from memsvc.domain.history import Checkpoint, Revision, Tombstone
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.ports.metadata import MetadataStore, UniquenessRaceError
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
+
+
+def at(seconds: float) -> datetime:
+    """Return a moment after the clock's first."""
+    return NOW + timedelta(seconds=seconds)
+
+
+def checkpoint(name: str, seconds: float, *, project_id: str = "", owner: str = OWNER) -> Checkpoint:
+    """Return a checkpoint that was made then, of half a second before."""
+    return Checkpoint(owner, project_id, name, at(seconds - 0.5), at(seconds), f"笔记 {name}")
+
+
+def add(store: MetadataStore, *checkpoints: Checkpoint) -> None:
+    """Keep checkpoints in one transaction."""
+    with store.transaction() as transaction:
+        for one in checkpoints:
+            transaction.add_checkpoint(one)
+
+
+class StoreHistoryContract(StoreSeams):
+    """What was, and names for it."""
+
+    def line(self, store: MetadataStore) -> list[Memory]:
+        """Store a memory with three revisions: at 0, 10 and 20 seconds."""
+        [one] = insert(store, factories.memory("第一", valid_from=at(-5), valid_to=at(5)))
+        two = revise(store, one, content="second", content_hash="2", update_time=at(10), valid_to=None)
+        three = revise(store, two, ChangeAction.DELETED, status=Status.DELETED, update_time=at(20))
+        return [one, two, three]
+
+    def test_revisions_are_listed_newest_first(self, store: MetadataStore) -> None:
+        """Each with its action and the time of the next one; the present one has none."""
+        one, two, three = self.line(store)
+        every = [
+            Revision(three, ChangeAction.DELETED, None),
+            Revision(two, ChangeAction.UPDATED, at(20)),
+            Revision(one, ChangeAction.CREATED, at(10)),
+        ]
+        reads = store.memories
+
+        assert reads.revisions(one.id, reach=ADA, before=None, limit=9) == every
+        assert reads.revisions(one.id, reach=ADA, before=None, limit=1) == every[:1]
+        assert reads.revisions(one.id, reach=ADA, before=3, limit=1) == every[1:2]
+        assert reads.revisions(one.id, reach=ADA, before=2**70, limit=2) == every[:2]
+        assert reads.revisions(one.id, reach=ADA, before=1, limit=9) == []
+        assert reads.revisions(one.id, reach=ADA, before=None, limit=0) == []
+        assert reads.revisions("nobody", reach=ADA, before=None, limit=9) == []
+        assert reads.revisions(one.id, reach=reach_of("bob"), before=None, limit=9) == []
+
+    def test_what_was_known_at_a_moment(self, store: MetadataStore) -> None:
+        """A revision is known from its own time, that microsecond included, until that of the next one."""
+        one, two, three = self.line(store)
+        [other] = insert(store, factories.memory("other", update_time=at(15), create_time=at(15)))
+        tick = timedelta(microseconds=1)
+        rows = [other.row, one.row, 99, one.row]
+        expected = {
+            at(0) - tick: {},
+            at(0): {one.row: one},
+            at(10) - tick: {one.row: one},
+            at(10): {one.row: two},
+            at(15): {one.row: two, other.row: other},
+            at(99): {one.row: three, other.row: other},
+        }
+
+        for moment, known in expected.items():
+            assert store.memories.known_at(rows, moment, reach=ADA) == known
+            assert store.memories.known_at(rows, moment, reach=reach_of("bob")) == {}
+            assert store.memories.known_at(rows, moment, reach=reach_of(projects=("web",))) == {}
+        assert store.memories.known_at([], at(99), reach=ADA) == {}
+
+    def test_thousands_are_looked_back_at_at_once(self, store: MetadataStore) -> None:
+        """One call may name more memories than a statement may have parameters."""
+        written = insert(store, *(factories.memory(f"{number}") for number in range(1_200)))
+        revise(store, written[7], title="T", update_time=at(1))
+
+        assert store.memories.known_at([memory.row for memory in written], NOW, reach=ADA) == {
+            memory.row: memory for memory in written
+        }
+
+    def test_where_the_clock_ran_backwards_the_highest_revision_counts(self, store: MetadataStore) -> None:
+        """What was stored last is what is known, whatever its time says."""
+        [one] = insert(store, factories.memory("1"))
+        two = revise(store, one, title="2", update_time=at(10))
+        three = revise(store, two, title="3", update_time=at(5))
+
+        assert store.memories.known_at([one.row], at(4), reach=ADA) == {one.row: one}
+        assert store.memories.known_at([one.row], at(5), reach=ADA) == {one.row: three}
+        assert store.memories.known_at([one.row], at(10), reach=ADA) == {one.row: three}
+
+    def test_checkpoints_are_known_by_their_whole_names(self, store: MetadataStore) -> None:
+        """Owner, project and name; within a transaction as outside."""
+        made = checkpoint("前", 1)
+        add(store, made, checkpoint("前", 2, project_id="web"), checkpoint("前", 3, owner="\x1fada-2"))
+
+        assert store.checkpoints.get(OWNER, "", "前") == made
+        assert store.checkpoints.get(OWNER, "web", "前") == checkpoint("前", 2, project_id="web")
+        assert store.checkpoints.get(OWNER, "web-2", "前") is None
+        assert store.checkpoints.get(OWNER, "", "前 ") is None
+        with store.transaction() as transaction:
+            assert transaction.find_checkpoint(OWNER, "", "前") == made
+            assert transaction.find_checkpoint(OWNER, "", "后") is None
+
+    def test_a_name_is_taken_once(self, store: MetadataStore) -> None:
+        """A second checkpoint of a name voids its transaction."""
+        add(store, checkpoint("a", 1))
+        with pytest.raises(UniquenessRaceError):
+            add(store, checkpoint("b", 2), checkpoint("a", 3))
+
+        assert store.checkpoints.get(OWNER, "", "a") == checkpoint("a", 1)
+        assert store.checkpoints.get(OWNER, "", "b") is None
+
+    def test_checkpoints_are_listed_newest_first(self, store: MetadataStore) -> None:
+        """Equal times by name; a page goes on where the one before ended."""
+        names = {"b": 1, "c": 2, "a": 2, "d": 3}
+        add(
+            store, *(checkpoint(name, seconds) for name, seconds in names.items()), checkpoint("x", 9, project_id="web")
+        )
+        whole = [checkpoint(name, names[name]) for name in ("d", "a", "c", "b")]
+
+        assert store.checkpoints.page(OWNER, "", after=None, limit=9) == whole
+        assert store.checkpoints.page(OWNER, "", after=None, limit=0) == []
+        for place, one in enumerate(whole, start=1):
+            after = (one.create_time, one.name)
+            assert store.checkpoints.page(OWNER, "", after=after, limit=2) == whole[place : place + 2]
+        assert store.checkpoints.page("\x1fbob", "", after=None, limit=9) == []
+
+    def test_of_the_purged_it_is_known_that_they_were(self, store: MetadataStore, clock: Clock) -> None:
+        """From creation to purge, whose they were and where; nothing of what they said, and no revisions."""
+        [one, private, web] = insert(
+            store,
+            factories.memory("1"),
+            factories.memory("2", session_id="s", layer=Layer.SESSION, create_time=at(5), update_time=at(5)),
+            factories.memory("3", session_id="s", project_id="web"),
+        )
+        clock.moment = at(10)
+        purge(store, one, private, web)
+
+        def left(
+            seconds: float, after_row: int = 0, limit: int = 9, projects: tuple[str, ...] = ("",)
+        ) -> list[Tombstone]:
+            reach = reach_of(projects=projects)
+            return store.checkpoints.tombstones(reach=reach, moment=at(seconds), after_row=after_row, limit=limit)
+
+        first = Tombstone(one.row, one.id, "", "", NOW, at(10))
+        second = Tombstone(private.row, private.id, "", "s", at(5), at(10))
+        assert left(5) == [first, second]
+        assert left(4) == left(5, limit=1) == [first]
+        assert left(5, after_row=one.row) == [second]
+        assert left(10) == left(-1) == left(5, projects=()) == []
+        assert left(5, projects=("web",)) == [Tombstone(web.row, web.id, "web", "", NOW, at(10))]
+        assert store.checkpoints.tombstones(reach=reach_of("bob"), moment=at(5), after_row=0, limit=9) == []
+        assert store.memories.known_at([one.row], at(5), reach=ADA) == {}
+
+    def test_history_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """Revisions, checkpoints and tombstones are there when the store is opened again."""
+        one, two, three = self.line(store)
+        add(store, checkpoint("a", 1))
+        purge(store, *insert(store, factories.memory("gone", create_time=at(-9))))
+        again = reopen()
+
+        assert [found.memory for found in again.memories.revisions(one.id, reach=ADA, before=None, limit=9)] == [
+            three, two, one,
+        ]  # fmt: skip
+        assert again.checkpoints.get(OWNER, "", "a") == checkpoint("a", 1)
+        assert len(again.checkpoints.tombstones(reach=ADA, moment=at(-1), after_row=0, limit=9)) == 1

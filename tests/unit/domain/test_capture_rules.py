@@ -1,0 +1,151 @@
+"""What the rules remember, measured on labelled utterances, and the rules one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from memsvc.domain.capture import Reason
+from memsvc.domain.capture_rules import judge, title_of
+from memsvc.domain.memory import Kind, Layer
+from memsvc.domain.session import Role
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
+LANGUAGES = ("en", "zh")
+BOTH = (False, True)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """Something a user says, and what should become of it."""
+
+    text: str
+    language: str
+    remember: bool
+    scope: str = ""
+    kind: str = ""
+
+    @property
+    def is_held_out(self) -> bool:
+        """Return whether nobody looked at it while the rules were written."""
+        return hashlib.sha256(self.text.encode()).digest()[0] % 2 == 1
+
+
+def utterances() -> list[Utterance]:
+    with DATA.open(encoding="utf-8") as lines:
+        return [Utterance(**json.loads(line)) for line in lines]
+
+
+def table(pairs: list[tuple[str, str]]) -> str:
+    """Return counts of (wanted, got), a line each."""
+    return "\n".join(f"{wanted:>12} -> {got:<12} {count}" for (wanted, got), count in sorted(Counter(pairs).items()))
+
+
+def share(pairs: list[tuple[str, str]]) -> float:
+    return sum(wanted == got for wanted, got in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize("half", ["dev", "held out"])
+def test_the_rules_decide_as_people_do(half: str, record_property: Callable[[str, object], None]) -> None:
+    """Of what was held out 85 % are remembered or ignored rightly, and so are scope and kind of what is remembered."""
+    chosen = [one for one in utterances() if one.is_held_out is (half == "held out")]
+    judged = [(one, judge(one.text)) for one in chosen]
+    decisions = [(str(one.remember), str(verdict.remember)) for one, verdict in judged]
+    both = [(one, verdict) for one, verdict in judged if one.remember and verdict.remember]
+    scopes = [(one.scope, "global" if verdict.is_global else "project") for one, verdict in both]
+    kinds = [(one.kind, verdict.kind.value) for one, verdict in both]
+    for name, pairs in {"decision": decisions, "scope": scopes, "kind": kinds}.items():
+        told = f"{half}: {name} {share(pairs):.3f} of {len(pairs)}\n{table(pairs)}"
+        record_property(name, told)
+        print(told)  # noqa: T201 - shown by `pytest -s`
+
+    assert len(chosen) >= 75
+    assert share(decisions) >= 0.85
+    assert share(scopes) >= 0.85
+    assert share(kinds) >= 0.8
+
+
+def test_the_utterances_are_of_both_languages_and_sorts() -> None:
+    """At least 150, both languages and both decisions in both halves."""
+    found = Counter((one.is_held_out, one.language, one.remember) for one in utterances())
+
+    assert len(utterances()) >= 150
+    assert len({one.text for one in utterances()}) == len(utterances())
+    assert all(found[half, language, remember] >= 15 for half in BOTH for language in LANGUAGES for remember in BOTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_global", "kind", "layer"),
+    [
+        ("我习惯用 Tab", True, Kind.PREFERENCE, Layer.CORE),
+        ("我喜欢喝茶", True, Kind.PREFERENCE, Layer.CORE),
+        ("I prefer dark mode.", True, Kind.PREFERENCE, Layer.CORE),
+        ("这个项目的 main.go 是入口", False, Kind.FACT, Layer.LONG_TERM),
+        ("The entry point of this project is main.go.", False, Kind.FACT, Layer.LONG_TERM),
+        ("Go error 处理最佳实践是包装错误", True, Kind.KNOWLEDGE, Layer.LONG_TERM),
+        ("Python's asyncio runs one task at a time.", True, Kind.KNOWLEDGE, Layer.LONG_TERM),
+        ("我们决定使用 Redis", False, Kind.DECISION, Layer.LONG_TERM),
+        ("We decided to use Redis.", False, Kind.DECISION, Layer.LONG_TERM),
+        ("Mr. Brown's flight lands at 9:40.", False, Kind.FACT, Layer.LONG_TERM),
+        ("提醒我周五交报告", False, Kind.TASK, Layer.SHORT_TERM),
+    ],
+)
+def test_the_rules_of_the_requirement_hold(text: str, is_global: bool, kind: Kind, layer: Layer) -> None:  # noqa: FBT001
+    """Preferences and general knowledge are global; files, decisions and what cannot be decided are the project's."""
+    verdict = judge(text)
+
+    assert verdict.remember
+    assert (verdict.is_global, verdict.kind, verdict.layer) == (is_global, kind, layer)
+    assert 1 <= verdict.importance <= 5
+    assert verdict.title
+    assert verdict.tags
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "remember"),
+    [
+        (Role.SYSTEM, "You prefer short answers.", False),
+        (Role.TOOL, "I prefer tabs.", False),
+        (Role.ASSISTANT, "You prefer tabs over spaces.", False),
+        (Role.ASSISTANT, "你喜欢喝茶。", False),
+        (Role.ASSISTANT, "I fixed the failing test by resetting the clock.", True),
+        (Role.ASSISTANT, "已经修复了登录问题。", True),
+        (Role.ASSISTANT, "Shall I use Redis?", False),
+    ],
+)
+def test_the_role_counts(role: Role, text: str, remember: bool) -> None:  # noqa: FBT001
+    """An assistant is heard on what it did, not on what it says about the user; systems and tools are not heard."""
+    assert judge(text, role).remember is remember
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "。", "?!", "\ufeff", "a", "🦭🦭", "\x00", "x" * 100_000, "我" * 100_000, "\n" * 50]
+)
+def test_odd_texts_get_a_verdict(text: str) -> None:
+    """Any text at all is judged, and quickly."""
+    assert not judge(text).remember
+
+
+def test_fenced_code_is_no_statement() -> None:
+    """Code is ignored even if it reads like a preference."""
+    assert judge("I prefer tabs.", is_code=True).reason is Reason.CODE
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Remember that the VPN is slow. Very slow.", "the VPN is slow"),
+        ("记住，会议改到周三。", "会议改到周三"),
+        ("- a list item", "a list item"),
+        ("word " * 30, "word word word word word word word word word word word word…"),
+    ],
+)
+def test_titles_are_short_and_bare(text: str, title: str) -> None:
+    """The heading is the first sentence without the words that introduce it, cut at a word."""
+    assert title_of(text) == title

@@ -1,0 +1,262 @@
+"""What is captured and flushed, by the rules, over the reference backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
+from memsvc.domain.citations import citation
+from memsvc.domain.clock import Deadline
+from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions
+from memsvc.domain.errors import RequestIdReusedError
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory
+from memsvc.domain.query import Order, OrderField, Selection
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import Role
+from memsvc.engine.application import Application
+
+ADA = Scope("ada", project_id="apollo", session_id="s")
+KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
+
+
+def capture(application: Application, text: str, scope: Scope = ADA, **more: Any) -> Captured:
+    role = more.pop("role", Role.USER)
+    is_dry_run = more.pop("is_dry_run", False)
+    captured = application.capture.capture(
+        scope, text, role, is_dry_run=is_dry_run, options=WriteOptions(**more), deadline=Deadline()
+    )
+    application.indexer.reached(captured.position).result()
+    return captured
+
+
+def flush(application: Application, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> Flushed:
+    refs = [FileRef("artifact", name) for name in artifacts]
+    return application.flush.flush(ADA, messages, refs, options=WriteOptions(**more), deadline=Deadline())
+
+
+def stored(application: Application, scope: Scope = ADA) -> list[Memory]:
+    order = Order(OrderField.CREATE_TIME, descending=False)
+    return application.recollect.page(scope, Selection(), order=order, after=None, limit=100)[0]
+
+
+def reasons(captured: Captured) -> list[Reason]:
+    return [decision.reason for decision in captured.decisions]
+
+
+def only(captured: Captured) -> Decision:
+    (decision,) = captured.decisions
+    return decision
+
+
+def test_each_statement_is_decided_and_the_rest_is_left(application: Application) -> None:
+    """A preference and a decision are stored, the question is not; each where it belongs, and in no session."""
+    captured = capture(application, "I prefer tabs. We decided to use Redis. What's next?")
+
+    assert reasons(captured) == [Reason.PREFERENCE, Reason.DECISION, Reason.QUESTION]
+    first, second, third = captured.decisions
+    assert first.memory is not None
+    assert second.memory is not None
+    assert (first.memory.scope.project_id, second.memory.scope.project_id) == ("", "apollo")
+    assert (first.memory.layer, second.memory.kind) == (Layer.CORE, Kind.DECISION)
+    assert {memory.scope.session_id for memory in stored(application)} == {""}
+    assert (third.memory, third.outcome) == (None, None)
+    assert [memory.content for memory in stored(application)] == ["I prefer tabs.", "We decided to use Redis."]
+
+
+def test_a_dry_run_stores_nothing(application: Application) -> None:
+    """The reply shows what would be stored, without ids."""
+    captured = capture(application, "我喜欢喝茶。", is_dry_run=True, request_id="r")
+
+    memory = only(captured).memory
+    assert memory is not None
+    assert (memory.id, memory.content, memory.kind, captured.position) == ("", "我喜欢喝茶。", Kind.PREFERENCE, 0)
+    assert stored(application) == []
+    assert only(capture(application, "我喜欢喝茶。", request_id="r")).outcome is Outcome.CREATED
+
+
+def test_the_same_request_has_the_same_answer_and_happens_once(application: Application) -> None:
+    """Also when the memory says so by then; another text under the id is refused."""
+    text = f"I prefer tabs. What now? My key is {KEY}."
+    first = capture(application, text, request_id="r")
+
+    again = capture(application, text, request_id="r")
+
+    assert again == first
+    assert len(stored(application)) == sum(decision.remember for decision in first.decisions)
+    with pytest.raises(RequestIdReusedError):
+        capture(application, "Something else.", request_id="r")
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["I live in Lisbon, near the river.", "i live in LISBON near the river", "I live in Lisbon — ｎｅａｒ the river!"],
+)
+def test_what_is_known_is_not_stored_again(application: Application, again: str) -> None:
+    """Whatever its case, width and signs; the memory that says so is shown."""
+    first = only(capture(application, "I live in Lisbon, near the river."))
+
+    decision = only(capture(application, again))
+
+    assert (decision.remember, decision.reason) == (False, Reason.KNOWN)
+    assert first.memory is not None
+    assert decision.memory is not None
+    assert decision.memory.id == first.memory.id
+    assert len(stored(application)) == 1
+
+
+def test_one_sentence_of_a_memory_is_known(application: Application) -> None:
+    """A memory of two sentences makes both known, and no third."""
+    application.remember.create(ADA, Draft("我住在杭州。我养了一只猫叫豆豆。"), WriteOptions())
+    application.indexer.reached(application.remember.create(ADA, Draft("x"), WriteOptions()).position).result()
+
+    captured = capture(application, "我养了一只猫叫豆豆。我对花生过敏。")
+
+    assert reasons(captured) == [Reason.KNOWN, Reason.PERSONAL_FACT]
+
+
+def test_a_message_makes_nothing_known(application: Application) -> None:
+    """Sessions keep what was said; it is captured from all the same."""
+    written = application.remember.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
+    application.indexer.reached(written.position).result()
+
+    assert only(capture(application, "I live in Lisbon.")).remember
+
+
+def test_recalled_text_is_never_captured(application: Application) -> None:
+    """Lines with a citation, the other sentences of what they cite, and lines of memories that cannot be read."""
+    memory = only(capture(application, "I prefer oolong tea.")).memory
+    assert memory is not None
+    written = application.remember.create(
+        ADA, Draft("My sister Anna lives in Utrecht. She studies law."), WriteOptions()
+    )
+    elsewhere = "0190163d-8694-739b-aea5-966c26f8ad91"
+    context = (
+        f"- {citation(memory.id)} (2026-02-06, 3 days ago) I prefer oolong tea.\n"
+        f"- {citation(written.memory.id)} My sister Anna lives in Utrecht. She studies law.\n"
+        f"- {citation(elsewhere)} I hate mornings. I love the sea.\n"
+        f"You told me that you love green curry {citation(elsewhere)}.\n"
+    )
+    before = stored(application)
+
+    for text in (context, "Remember this: " + context):
+        assert set(reasons(capture(application, text))) == {Reason.RECALLED}
+    assert reasons(capture(application, context + "I prefer green curry.")).count(Reason.PREFERENCE) == 1
+
+    assert len(stored(application)) == len(before) + 1
+
+
+def test_what_is_new_beside_a_citation_is_captured(application: Application) -> None:
+    """The sentence that cites is recalled; the next one, which the memory does not hold, is not."""
+    memory = only(capture(application, "I live in Lisbon.")).memory
+    assert memory is not None
+
+    captured = capture(application, f"{citation(memory.id)} is no longer so. I moved to Berlin in March.")
+
+    assert reasons(captured) == [Reason.RECALLED, Reason.PERSONAL_FACT]
+
+
+def test_secrets_are_replaced_before_anything_is_stored_or_told(application: Application) -> None:
+    """Neither the store nor the reply nor what is remembered of the request holds one."""
+    captured = capture(application, f"Remember that my API key is {KEY} for the demo.", request_id="r")
+
+    decision = only(captured)
+    assert decision.remember
+    assert captured.redactions == (Redaction("api-key", 1),)
+    assert KEY not in repr(captured)
+    assert "[REDACTED:api-key]" in stored(application)[0].content
+    assert KEY not in repr(stored(application))
+
+
+def test_another_user_knows_nothing(application: Application) -> None:
+    """What one user said is not known to another, nor to another project unless it is global."""
+    capture(application, "We decided to use Redis. I prefer tabs over spaces.")
+
+    other = capture(
+        application, "We decided to use Redis. I prefer tabs over spaces.", Scope("bob", project_id="apollo")
+    )
+    beside = capture(application, "We decided to use Redis. I prefer tabs over spaces.", Scope("ada", project_id="b"))
+
+    assert reasons(other) == [Reason.DECISION, Reason.PREFERENCE]
+    assert reasons(beside) == [Reason.DECISION, Reason.KNOWN]
+
+
+def test_without_a_project_everything_is_global(application: Application) -> None:
+    """There is nowhere else."""
+    memory = only(capture(application, "We decided to use Redis.", Scope("ada"))).memory
+
+    assert memory is not None
+    assert memory.scope.project_id == ""
+
+
+def test_a_flush_extracts_facts_experiences_and_opinions(application: Application) -> None:
+    """Their categories say which; files go to the memories of their round; the tool and the system are not heard."""
+    flushed = flush(
+        application,
+        ChatMessage(Role.SYSTEM, "Always be polite. The user likes cats."),
+        ChatMessage(Role.USER, "I live in Lisbon."),
+        ChatMessage(Role.ASSISTANT, "Nice! You live in Lisbon."),
+        ChatMessage(Role.USER, "我觉得 Java 太啰嗦了。画一下图"),
+        ChatMessage(Role.ASSISTANT, "I fixed the chart by sorting the months.", files=(FileRef("chart", "c1"),)),
+        ChatMessage(Role.TOOL, "I prefer tabs.", files=(FileRef("report", "r1"),)),
+        artifacts=("a1", "a2"),
+    )
+
+    assert [(memory.category, memory.kind) for memory in flushed.memories] == [
+        ("world", Kind.FACT), ("opinions", Kind.OPINION), ("experience", Kind.EXPERIENCE),
+    ]  # fmt: skip
+    artifacts = (FileRef("artifact", "a1"), FileRef("artifact", "a2"))
+    files = (FileRef("chart", "c1"), FileRef("report", "r1"))
+    assert flushed.file_refs == files + artifacts
+    assert [memory.file_refs for memory in flushed.memories] == [artifacts, files + artifacts, files + artifacts]
+    assert (flushed.decider, flushed.notice) == (Decider.RULES, "")
+    assert flushed.ignored >= 4
+    assert stored(application) == list(flushed.memories)
+
+
+def test_files_are_kept_when_nothing_else_is(application: Application) -> None:
+    """A round without a memory, and a conversation of nothing but artifacts, get one that refers to the files."""
+    flushed = flush(
+        application,
+        ChatMessage(Role.USER, "帮我分析第一季度的销售数据"),
+        ChatMessage(Role.ASSISTANT, "", files=(FileRef("report", "q1"), FileRef("report", "q1"))),
+    )
+    alone = flush(application, ChatMessage(Role.USER, "ok"), artifacts=("x",))
+
+    (memory,) = flushed.memories
+    assert memory.file_refs == (FileRef("report", "q1"),)
+    assert memory.content == "帮我分析第一季度的销售数据\n\n关联文件:\n- `report:q1`"
+    assert [ref.id for ref in alone.memories[0].file_refs] == ["x"]
+
+
+def test_a_flush_happens_once(application: Application) -> None:
+    """The same request has the same answer; the same conversation again holds nothing new."""
+    said = (ChatMessage(Role.USER, f"I prefer tabs. The key is {KEY}."), ChatMessage(Role.USER, "谢谢"))
+    first = flush(application, *said, artifacts=("a",), request_id="r")
+    application.indexer.reached(first.position).result()
+
+    assert flush(application, *said, artifacts=("a",), request_id="r") == first
+    again = flush(application, *said)
+    assert (again.memories, again.recalled) == ((), len(first.memories))
+    assert KEY not in repr((first, again, stored(application)))
+    with pytest.raises(RequestIdReusedError):
+        flush(application, *said, request_id="r")
+
+
+def test_what_one_message_cites_is_recalled_in_all(application: Application) -> None:
+    """An agent that was shown a context and repeats it does not feed the memory."""
+    memory = only(capture(application, "I have been a vegetarian since 2019.")).memory
+    assert memory is not None
+
+    flushed = flush(
+        application,
+        ChatMessage(Role.SYSTEM, f"{citation(memory.id)} I have been a vegetarian since 2019."),
+        ChatMessage(Role.USER, "As noted: I have been a vegetarian since 2019."),
+        ChatMessage(Role.USER, "I have been a vegetarian since 2019."),
+    )
+
+    assert [
+        item.content for item in flushed.memories if "2019" in item.content and "As noted" not in item.content
+    ] == []
+    assert flushed.recalled >= 2
