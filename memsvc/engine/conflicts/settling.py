@@ -33,8 +33,8 @@ class Settling:
 
         A conflict stands while the older memory is CONFLICTED, the newer one in use, what both say true at present, and
         one contradicts the other. When the newer one was superseded, its successor takes its place if that contradicts
-        the older one, too. All other conflicts are CLOSED, and an older memory without another open one is ACTIVE again.
-        The memory *gone* counts as removed.
+        the older one, too. All other conflicts are CLOSED, and an older memory without another open one is ACTIVE
+        again. The memory *gone* counts as removed.
         """
         if not changed:
             return {}
