@@ -59,12 +59,7 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("values.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    if when is not None:
-        fields["event_time"] = when.astimezone(UTC)
-    if valid_from is not None:
-        fields["valid_from"] = valid_from.astimezone(UTC)
-    if valid_to is not None:
-        fields["valid_to"] = valid_to.astimezone(UTC)
+    fields |= _times(when, valid_from, valid_to)
     text = sys.stdin.read() if content == "-" else content
     with session.client(conversation=conversation) as client:
         reply = client.create(
@@ -101,6 +96,18 @@ def get(
         write_json(memory)
     else:
         _show(memory)
+
+
+def _times(when: datetime | None, valid_from: datetime | None, valid_to: datetime | None) -> NewMemory:
+    """Return the times that were given, by their fields."""
+    fields: NewMemory = {}
+    if when is not None:
+        fields["event_time"] = when.astimezone(UTC)
+    if valid_from is not None:
+        fields["valid_from"] = valid_from.astimezone(UTC)
+    if valid_to is not None:
+        fields["valid_to"] = valid_to.astimezone(UTC)
+    return fields
 
 
 def _show(memory: types.Memory) -> None:

@@ -45,6 +45,8 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     and what is said of it. Only the same subject and the same respect with different values, or a value and its denial,
     are a contradiction; likeness alone never is. Questions, quotations, plans, guesses, reports and the past state
     nothing. "I" is the memory's speaker, without one the user. English and Chinese are not compared with each other.
+    QUARANTINED memories are compared when they are approved, and memories that are not valid now (Memory.valid_from,
+    valid_to) not at all. What CaptureMemory, FlushMessages, AppendMemory and IngestDocument store is compared by MARK.
     """
 
 CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy.ValueType  # 0
@@ -244,7 +246,9 @@ class SupersedeMemoryRequest(_message.Message):
     """SupersedeMemoryRequest asks to put a memory in the place of another. Both ends of the link are set together:
     Memory.superseded_by_id of the old one, which becomes DEPRECATED and leaves searches and lists unless their filter
     names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one, unless that
-    has one of its own.
+    has one of its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
+    new one's valid_from, else its event_time if that has passed, else now; and a new one without valid_from gets that one.
+    So reads as of another valid time (AsOf) find the one that was true then.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND) for either memory; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the old memory was
     superseded before: supersede the end of its chain; FAILED_PRECONDITION (SUPERSEDE_CYCLE) when memory.id names the old

@@ -20,7 +20,6 @@ STUB_NAMES = {
     "SessionService": "session",
     "LifecycleService": "lifecycle",
 }
-STUB_NAMES = {"MemoryService": "memory", "SearchService": "search", "LifecycleService": "lifecycle"}
 ENDLESS = {"WatchMemories"}
 """RPCs whose stream has no end of its own."""
 

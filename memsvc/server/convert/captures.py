@@ -9,6 +9,7 @@ from memsvc.domain.drafts import Redaction, Written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.session import Role
 from memsvc.engine.write.ingest import DocumentHeader, Ingested
+from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.memory import fill_memory
@@ -88,6 +89,7 @@ def _fill_decision(message: pb.CaptureDecision, decision: Decision) -> None:
         fill_memory(message.memory, decision.memory)
     if decision.outcome is not None:
         message.outcome = OUTCOME.to_proto[decision.outcome]
+    fill_conflicts(message.conflicts, decision.conflicts)
 
 
 def flushed_to_proto(flushed: Flushed) -> pb.FlushMessagesResponse:
@@ -104,6 +106,7 @@ def flushed_to_proto(flushed: Flushed) -> pb.FlushMessagesResponse:
     )
     for memory in flushed.memories:
         fill_memory(response.memories.add(), memory)
+    fill_conflicts(response.conflicts, flushed.conflicts)
     return response
 
 
@@ -115,6 +118,7 @@ def appended_to_proto(written: Written) -> pb.AppendMemoryResponse:
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
