@@ -8,10 +8,13 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, refused, search, write
+from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
 from tests.e2e.messages import batch, header
 from tests.e2e.running import ServerProcess, Stubs
 
@@ -217,3 +220,79 @@ def test_tokens_are_bound_to_their_request(stubs: Stubs, scope: types.Scope) -> 
     asked = conflicts_pb.ListConflictsRequest(scope=scope, states=[CONFIRMED], page_token=page.next_page_token)
 
     assert ("page_token",) == refused(stubs.memory.ListConflicts, asked).fields
+
+
+def test_each_was_true_in_its_time(stubs: Stubs, scope: types.Scope) -> None:
+    """As of a time before the change the old memory is found, in lists and searches; as of now the new one."""
+    for said, unsaid, who in PAIRS.values():
+        old = create(stubs, scope, said, layer=types.MEMORY_LAYER_CORE)
+        [conflict] = write(stubs, scope, unsaid).conflicts
+        new = resolve(stubs, scope, conflict.id, conflicts_pb.CONFLICT_RESOLUTION_CONFIRM).newer_memory
+        before, after = types.AsOf(valid_time=old.create_time), types.AsOf(valid_time=new.valid_from)
+
+        assert get(stubs, scope, old.id).valid_to == new.valid_from
+        for as_of, content in ((before, said), (after, unsaid), (None, unsaid)):
+            assert [content] == found(stubs, scope, who, mode=KEYWORD, as_of=as_of)
+            listed_then = list_all(stubs, scope, as_of=as_of, filter=types.Filter(ids=[old.id, new.id]))
+            assert [content] == [memory.content for memory in listed_then]
+
+
+def test_quarantined_memories_contradict_when_they_are_approved(stubs: Stubs, scope: types.Scope) -> None:
+    """Until then neither they nor what they contradict is in question."""
+    for said, unsaid, who in PAIRS.values():
+        old = create(stubs, scope, said)
+        withheld = write(stubs, scope, types.Memory(content=unsaid, status=types.MEMORY_STATUS_QUARANTINED))
+        assert [] == list(withheld.conflicts)
+        assert [said] == found(stubs, scope, who, mode=KEYWORD)
+
+        asked = review_pb.ReviewMemoryRequest(
+            scope=scope, id=withheld.memory.id, verdict=review_pb.REVIEW_VERDICT_APPROVE, request_id=who
+        )
+        reply = stubs.memory.ReviewMemory(asked, timeout=TIMEOUT)
+        assert [old.id] == [conflict.older_memory_id for conflict in reply.conflicts]
+        assert [unsaid] == found(stubs, scope, who, mode=KEYWORD)
+        assert reply == stubs.memory.ReviewMemory(asked, timeout=TIMEOUT)
+
+
+def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: types.Scope) -> None:
+    """What is said contradicts what was said, by whichever way it comes; a repetition tells it again."""
+    old = create(stubs, scope, "I live in Lisbon.")
+    asked = capture_pb.CaptureMemoryRequest(scope=scope, text="I moved to Porto.", request_id="c")
+    captured = stubs.memory.CaptureMemory(asked, timeout=TIMEOUT)
+    [conflict] = captured.decisions[0].conflicts
+    assert (old.id, "lisbon", "porto") == (conflict.older_memory_id, conflict.older_value, conflict.newer_value)
+    assert [conflict.id] == [
+        one.id for one in stubs.memory.CaptureMemory(asked, timeout=TIMEOUT).decisions[0].conflicts
+    ]
+
+    messages = [
+        capture_pb.ChatMessage(content="我不喜欢喝咖啡。"),
+        capture_pb.ChatMessage(content="I live in Faro now."),
+    ]
+    liked = create(stubs, scope, "我喜欢喝咖啡。", kind=types.MEMORY_KIND_PREFERENCE)
+    flushed = stubs.memory.FlushMessages(
+        capture_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
+    )
+    assert {liked.id, captured.decisions[0].memory.id} == {one.older_memory_id for one in flushed.conflicts}
+
+    key = "knowledge/world/dog"
+    create(stubs, scope, "The dog's name is Rex.")
+    appended = stubs.memory.AppendMemory(
+        capture_pb.AppendMemoryRequest(scope=scope, key=key, content="The dog's name is Max."), timeout=TIMEOUT
+    )
+    assert ["The dog's name is Rex."] == [one.older_memory.content for one in appended.conflicts]
+
+
+def test_messages_of_sessions_are_not_compared(stubs: Stubs, scope: types.Scope) -> None:
+    """What was said in a conversation stays as it was said."""
+    talk = types.Scope(user_id=scope.user_id, session_id="talk")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
+    create(stubs, scope, "I live in Lisbon.")
+    said = [
+        session_pb.NewMessage(role=types.MESSAGE_ROLE_USER, content=text)
+        for text in ("I moved to Porto.", "我住在北京。")
+    ]
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=said), timeout=TIMEOUT)
+
+    assert [] == listed(stubs, talk)
+    assert [] == list(write(stubs, scope, "我住在上海。").conflicts)

@@ -33,8 +33,8 @@ class Mending:
     def mend(self, transaction: Transaction, ids: Collection[str], *, reach: Reach, since: datetime) -> None:
         """Make the memories with these *ids* agree with their neighbours, and their conflicts with their statuses.
 
-        Conflicts that have become void are CLOSED. A CONFLICTED memory gets back the conflicts that were settled after
-        *since* and still stand; without any it is ACTIVE.
+        Conflicts that have become void are CLOSED. A CONFLICTED memory gets back the conflicts that were settled not
+        before *since* and still stand; without any it is ACTIVE.
         """
         names = sorted(ids)
         for memory in _those(transaction, names, reach):

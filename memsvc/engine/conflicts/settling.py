@@ -65,9 +65,9 @@ class Settling:
         return self.put(transaction, older, Status.ACTIVE)
 
     def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> None:
-        """Open the conflicts of a CONFLICTED memory anew that were settled after *since* and still stand."""
+        """Open the conflicts of a CONFLICTED memory anew that were settled not before *since* and still stand."""
         for conflict in transaction.conflicts_over(older.scope.owner, older.id, limit=_REOPENED):
-            if conflict.resolve_time is None or conflict.resolve_time <= since:
+            if conflict.resolve_time is None or conflict.resolve_time < since:
                 continue
             _, newer = self.sides(transaction, conflict)
             kept = None if newer is None else self._kept(transaction, conflict, older, newer)
