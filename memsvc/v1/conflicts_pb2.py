@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19memsvc/v1/conflicts.proto\x12\tmemsvc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15memsvc/v1/types.proto\"\x86\x03\n\x08\x43onflict\x12\n\n\x02id\x18\x01 \x01(\t\x12%\n\x04rule\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.ConflictRule\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x13\n\x0bolder_value\x18\x04 \x01(\t\x12\x13\n\x0bnewer_value\x18\x05 \x01(\t\x12\'\n\x05state\x18\x06 \x01(\x0e\x32\x18.memsvc.v1.ConflictState\x12\x17\n\x0folder_memory_id\x18\x07 \x01(\t\x12\x17\n\x0fnewer_memory_id\x18\x08 \x01(\t\x12\'\n\x0colder_memory\x18\t \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\'\n\x0cnewer_memory\x18\n \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cresolve_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x81\x02\n\x16SupersedeMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12!\n\x06memory\x18\x03 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x08 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"\xa6\x01\n\x17SupersedeMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12%\n\nsuperseded\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12&\n\tconflicts\x18\x03 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12\x19\n\x11\x63onsistency_token\x18\x04 \x01(\t\"\x9b\x01\n\x14ListConflictsRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x06states\x18\x02 \x03(\x0e\x32\x18.memsvc.v1.ConflictState\x12\x11\n\tmemory_id\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"X\n\x15ListConflictsResponse\x12&\n\tconflicts\x18\x01 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xbb\x01\n\x16ResolveConflictRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x13\n\x0b\x63onflict_id\x18\x02 \x01(\t\x12\x31\n\nresolution\x18\x03 \x01(\x0e\x32\x1d.memsvc.v1.ConflictResolution\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"[\n\x17ResolveConflictResponse\x12%\n\x08\x63onflict\x18\x01 \x01(\x0b\x32\x13.memsvc.v1.Conflict\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t*\x89\x01\n\x0e\x43onflictPolicy\x12\x1f\n\x1b\x43ONFLICT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONFLICT_POLICY_MARK\x10\x01\x12\x1d\n\x19\x43ONFLICT_POLICY_SUPERSEDE\x10\x02\x12\x1d\n\x19\x43ONFLICT_POLICY_KEEP_BOTH\x10\x03*\xa0\x01\n\x0c\x43onflictRule\x12\x1d\n\x19\x43ONFLICT_RULE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43ONFLICT_RULE_LOCATION\x10\x01\x12\x1c\n\x18\x43ONFLICT_RULE_OCCUPATION\x10\x02\x12\x1c\n\x18\x43ONFLICT_RULE_PREFERENCE\x10\x03\x12\x19\n\x15\x43ONFLICT_RULE_GENERAL\x10\x04*\xbc\x01\n\rConflictState\x12\x1e\n\x1a\x43ONFLICT_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONFLICT_STATE_OPEN\x10\x01\x12\x1c\n\x18\x43ONFLICT_STATE_CONFIRMED\x10\x02\x12\x1b\n\x17\x43ONFLICT_STATE_REJECTED\x10\x03\x12\x1c\n\x18\x43ONFLICT_STATE_KEPT_BOTH\x10\x04\x12\x19\n\x15\x43ONFLICT_STATE_CLOSED\x10\x05*\x9d\x01\n\x12\x43onflictResolution\x12#\n\x1f\x43ONFLICT_RESOLUTION_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONFLICT_RESOLUTION_CONFIRM\x10\x01\x12\x1e\n\x1a\x43ONFLICT_RESOLUTION_REJECT\x10\x02\x12!\n\x1d\x43ONFLICT_RESOLUTION_KEEP_BOTH\x10\x03\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19memsvc/v1/conflicts.proto\x12\tmemsvc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15memsvc/v1/types.proto\"\x86\x03\n\x08\x43onflict\x12\n\n\x02id\x18\x01 \x01(\t\x12%\n\x04rule\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.ConflictRule\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x13\n\x0bolder_value\x18\x04 \x01(\t\x12\x13\n\x0bnewer_value\x18\x05 \x01(\t\x12\'\n\x05state\x18\x06 \x01(\x0e\x32\x18.memsvc.v1.ConflictState\x12\x17\n\x0folder_memory_id\x18\x07 \x01(\t\x12\x17\n\x0fnewer_memory_id\x18\x08 \x01(\t\x12\'\n\x0colder_memory\x18\t \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\'\n\x0cnewer_memory\x18\n \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cresolve_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x81\x02\n\x16SupersedeMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12!\n\x06memory\x18\x03 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x08 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"\xd0\x01\n\x17SupersedeMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12%\n\nsuperseded\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12&\n\tconflicts\x18\x03 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12\x19\n\x11\x63onsistency_token\x18\x04 \x01(\t\x12(\n\nredactions\x18\x05 \x03(\x0b\x32\x14.memsvc.v1.Redaction\"\x9b\x01\n\x14ListConflictsRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x06states\x18\x02 \x03(\x0e\x32\x18.memsvc.v1.ConflictState\x12\x11\n\tmemory_id\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"X\n\x15ListConflictsResponse\x12&\n\tconflicts\x18\x01 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xbb\x01\n\x16ResolveConflictRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x13\n\x0b\x63onflict_id\x18\x02 \x01(\t\x12\x31\n\nresolution\x18\x03 \x01(\x0e\x32\x1d.memsvc.v1.ConflictResolution\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"[\n\x17ResolveConflictResponse\x12%\n\x08\x63onflict\x18\x01 \x01(\x0b\x32\x13.memsvc.v1.Conflict\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t*\x89\x01\n\x0e\x43onflictPolicy\x12\x1f\n\x1b\x43ONFLICT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONFLICT_POLICY_MARK\x10\x01\x12\x1d\n\x19\x43ONFLICT_POLICY_SUPERSEDE\x10\x02\x12\x1d\n\x19\x43ONFLICT_POLICY_KEEP_BOTH\x10\x03*\xa0\x01\n\x0c\x43onflictRule\x12\x1d\n\x19\x43ONFLICT_RULE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43ONFLICT_RULE_LOCATION\x10\x01\x12\x1c\n\x18\x43ONFLICT_RULE_OCCUPATION\x10\x02\x12\x1c\n\x18\x43ONFLICT_RULE_PREFERENCE\x10\x03\x12\x19\n\x15\x43ONFLICT_RULE_GENERAL\x10\x04*\xbc\x01\n\rConflictState\x12\x1e\n\x1a\x43ONFLICT_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONFLICT_STATE_OPEN\x10\x01\x12\x1c\n\x18\x43ONFLICT_STATE_CONFIRMED\x10\x02\x12\x1b\n\x17\x43ONFLICT_STATE_REJECTED\x10\x03\x12\x1c\n\x18\x43ONFLICT_STATE_KEPT_BOTH\x10\x04\x12\x19\n\x15\x43ONFLICT_STATE_CLOSED\x10\x05*\x9d\x01\n\x12\x43onflictResolution\x12#\n\x1f\x43ONFLICT_RESOLUTION_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONFLICT_RESOLUTION_CONFIRM\x10\x01\x12\x1e\n\x1a\x43ONFLICT_RESOLUTION_REJECT\x10\x02\x12!\n\x1d\x43ONFLICT_RESOLUTION_KEEP_BOTH\x10\x03\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +34,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.conflicts_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_CONFLICTPOLICY']._serialized_start=1450
-  _globals['_CONFLICTPOLICY']._serialized_end=1587
-  _globals['_CONFLICTRULE']._serialized_start=1590
-  _globals['_CONFLICTRULE']._serialized_end=1750
-  _globals['_CONFLICTSTATE']._serialized_start=1753
-  _globals['_CONFLICTSTATE']._serialized_end=1941
-  _globals['_CONFLICTRESOLUTION']._serialized_start=1944
-  _globals['_CONFLICTRESOLUTION']._serialized_end=2101
+  _globals['_CONFLICTPOLICY']._serialized_start=1492
+  _globals['_CONFLICTPOLICY']._serialized_end=1629
+  _globals['_CONFLICTRULE']._serialized_start=1632
+  _globals['_CONFLICTRULE']._serialized_end=1792
+  _globals['_CONFLICTSTATE']._serialized_start=1795
+  _globals['_CONFLICTSTATE']._serialized_end=1983
+  _globals['_CONFLICTRESOLUTION']._serialized_start=1986
+  _globals['_CONFLICTRESOLUTION']._serialized_end=2143
   _globals['_CONFLICT']._serialized_start=97
   _globals['_CONFLICT']._serialized_end=487
   _globals['_SUPERSEDEMEMORYREQUEST']._serialized_start=490
   _globals['_SUPERSEDEMEMORYREQUEST']._serialized_end=747
   _globals['_SUPERSEDEMEMORYRESPONSE']._serialized_start=750
-  _globals['_SUPERSEDEMEMORYRESPONSE']._serialized_end=916
-  _globals['_LISTCONFLICTSREQUEST']._serialized_start=919
-  _globals['_LISTCONFLICTSREQUEST']._serialized_end=1074
-  _globals['_LISTCONFLICTSRESPONSE']._serialized_start=1076
-  _globals['_LISTCONFLICTSRESPONSE']._serialized_end=1164
-  _globals['_RESOLVECONFLICTREQUEST']._serialized_start=1167
-  _globals['_RESOLVECONFLICTREQUEST']._serialized_end=1354
-  _globals['_RESOLVECONFLICTRESPONSE']._serialized_start=1356
-  _globals['_RESOLVECONFLICTRESPONSE']._serialized_end=1447
+  _globals['_SUPERSEDEMEMORYRESPONSE']._serialized_end=958
+  _globals['_LISTCONFLICTSREQUEST']._serialized_start=961
+  _globals['_LISTCONFLICTSREQUEST']._serialized_end=1116
+  _globals['_LISTCONFLICTSRESPONSE']._serialized_start=1118
+  _globals['_LISTCONFLICTSRESPONSE']._serialized_end=1206
+  _globals['_RESOLVECONFLICTREQUEST']._serialized_start=1209
+  _globals['_RESOLVECONFLICTREQUEST']._serialized_end=1396
+  _globals['_RESOLVECONFLICTRESPONSE']._serialized_start=1398
+  _globals['_RESOLVECONFLICTRESPONSE']._serialized_end=1489
 # @@protoc_insertion_point(module_scope)

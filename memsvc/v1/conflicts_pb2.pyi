@@ -253,7 +253,8 @@ class SupersedeMemoryRequest(_message.Message):
     Errors: NOT_FOUND (MEMORY_NOT_FOUND) for either memory; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the old memory was
     superseded before: supersede the end of its chain; FAILED_PRECONDITION (SUPERSEDE_CYCLE) when memory.id names the old
     memory or one that it superseded, at once or by way of others; ALREADY_EXISTS (MEMORY_EXISTS) when another memory has the
-    new key or content; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    new key or content; INVALID_ARGUMENT when the old memory is QUARANTINED or the new one would be; ABORTED
+    (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -325,6 +326,7 @@ class SupersedeMemoryResponse(_message.Message):
     SUPERSEDED_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
@@ -339,6 +341,10 @@ class SupersedeMemoryResponse(_message.Message):
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Conflict]:
         """conflicts are what else the new memory contradicts, as in CreateMemoryResponse.conflicts."""
 
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
@@ -346,10 +352,11 @@ class SupersedeMemoryResponse(_message.Message):
         superseded: _types_pb2.Memory | None = ...,
         conflicts: _abc.Iterable[Global___Conflict] | None = ...,
         consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "superseded", b"superseded"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "superseded", b"superseded"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions", "superseded", b"superseded"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,7 +14,8 @@ from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.finding import found
 from memsvc.engine.write.drafting import Drafting, Prepared
-from memsvc.engine.write.placing import Placed
+from memsvc.engine.write.placing import Placed, derived
+from memsvc.engine.write.provenance import Sources
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
 from memsvc.ports.metadata import MemoryReads, Transaction
@@ -47,7 +48,8 @@ class Supersede:
             RevisionConflictError: The old memory is at another revision than expected (0: any).
             MemorySupersededError: The old memory was superseded before.
             MemoryExistsError: Another memory has the key or the content.
-            InvalidRequestError: The vector does not fit, or a SESSION memory has no session.
+            InvalidRequestError: The vector does not fit, a SESSION memory has no session, a source is not there, the
+                new memory would be QUARANTINED, or the old one is.
             RequestIdReusedError: The request_id was used for another request.
         """
         old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
@@ -60,7 +62,8 @@ class Supersede:
             before = found(transaction, scope, memory_id, expected_revision=expected_revision)
             return self._replace(transaction, before, prepared, options.on_conflict)
 
-        return self._once(scope, asked, options, work)
+        new, before = self._once(scope, asked, options, work)
+        return replace(new, redactions=prepared.redactions), before
 
     def by_existing(
         self, scope: Scope, memory_id: str, successor_id: str, *, expected_revision: int, options: WriteOptions
@@ -72,13 +75,14 @@ class Supersede:
             RevisionConflictError: The old memory is at another revision than expected (0: any).
             MemorySupersededError: The old memory was superseded before, or the other one was.
             SupersedeCycleError: The old memory superseded the other one, or is the same.
-            InvalidRequestError: The other memory is put away.
+            InvalidRequestError: The other memory is put away, or the old one waits for a review.
             RequestIdReusedError: The request_id was used for another request.
         """
         asked = (scope, memory_id, successor_id, expected_revision)
 
         def work(transaction: Transaction) -> list[Placed]:
             old = found(transaction, scope, memory_id, expected_revision=expected_revision)
+            _require_reviewed(old)
             new = found(transaction, scope, successor_id)
             self._contradictions.superseding.require_free(transaction, old, new)
             if new.status is not Status.ACTIVE:
@@ -101,7 +105,11 @@ class Supersede:
     def _replace(
         self, transaction: Transaction, old: Memory, prepared: Prepared, on_conflict: ConflictPolicy
     ) -> list[Placed]:
-        record = prepared.record
+        _require_reviewed(old)
+        record = derived(prepared, Sources(transaction), self._drafting.policy).record
+        if record.memory.status is not Status.ACTIVE:
+            description = "Would be QUARANTINED, and cannot take the place of another before it is approved."
+            raise InvalidRequestError([Violation("memory", description)])
         memory = replace(record.memory, supersedes_id=old.id, key=record.memory.key or old.key)
         self._contradictions.superseding.require_free(transaction, old, memory)
         superseding = self._contradictions.superseding
@@ -121,6 +129,11 @@ class Supersede:
             Placed(findings.current(new), Outcome.CREATED, findings.shown(new)),
             Placed(deprecated, Outcome.UPDATED),
         ]
+
+
+def _require_reviewed(old: Memory) -> None:
+    if old.status is Status.QUARANTINED:
+        raise InvalidRequestError([Violation("id", "Names a QUARANTINED memory: decide with ReviewMemory.")])
 
 
 def _completed(draft: Draft, old: Memory) -> Draft:

@@ -12,6 +12,7 @@ from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import stored_statements
@@ -94,20 +95,27 @@ class Placing:
         judged: list[Item | InvalidRequestError] = []
         for item in items:
             try:
-                judged.append(self._derived(item, sources) if isinstance(item, Prepared) else item)
+                policy = self._drafting.policy
+                judged.append(derived(item, sources, policy) if isinstance(item, Prepared) else item)
             except InvalidRequestError as error:
                 judged.append(error)
         return judged
 
-    def _derived(self, item: Prepared, sources: Sources) -> Prepared:
-        memory = item.record.memory
-        if not memory.derived_from:
-            return item
-        judged = sourced(memory, sources.of(memory.scope, memory.derived_from), self._drafting.policy)
-        is_named = judged.status not in UNNAMED
-        is_unique = item.record.is_unique and is_named
-        record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
-        return replace(item, record=record, name=item.name if is_named else None)
+
+def derived(item: Prepared, sources: Sources, policy: TrustPolicy) -> Prepared:
+    """Return *item* with what the memories that it is made of do to its trust.
+
+    Raises:
+        InvalidRequestError: Some are not there for its scope.
+    """
+    memory = item.record.memory
+    if not memory.derived_from:
+        return item
+    judged = sourced(memory, sources.of(memory.scope, memory.derived_from), policy)
+    is_named = judged.status not in UNNAMED
+    is_unique = item.record.is_unique and is_named
+    record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
+    return replace(item, record=record, name=item.name if is_named else None)
 
 
 def rejection(result: Result) -> Placed | Rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
-from memsvc.domain.drafts import Redaction, Written
+from memsvc.domain.drafts import Written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.session import Role
 from memsvc.engine.write.ingest import DocumentHeader, Ingested
@@ -13,6 +13,7 @@ from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.times import time_from_proto
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.v1 import capture_pb2 as pb
@@ -60,11 +61,6 @@ def header_from_proto(header: pb.DocumentHeader) -> DocumentHeader:
         size_bytes=header.size_bytes,
         sha256=header.sha256,
     )
-
-
-def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types.Redaction]:
-    """Return which secrets were replaced."""
-    return [types.Redaction(kind=redaction.kind, count=redaction.count) for redaction in redactions]
 
 
 def captured_to_proto(captured: Captured) -> pb.CaptureMemoryResponse:

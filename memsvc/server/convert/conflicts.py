@@ -9,6 +9,7 @@ from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.drafts import Written
 from memsvc.server.convert.enums import CONFLICT_RULE, CONFLICT_STATE
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.times import fill_time
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.v1 import conflicts_pb2 as pb
@@ -54,6 +55,7 @@ def superseded_to_proto(new: Written, old: Written) -> pb.SupersedeMemoryRespons
     fill_memory(response.memory, new.memory)
     fill_memory(response.superseded, old.memory)
     fill_conflicts(response.conflicts, new.conflicts)
+    response.redactions.extend(redactions_to_proto(new.redactions))
     return response
 
 

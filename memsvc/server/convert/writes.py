@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
-from memsvc.server.convert.captures import redactions_to_proto
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.server.status import item_status_from_rejected
 from memsvc.v1 import memory_service_pb2 as pb

@@ -12,9 +12,11 @@ from memsvc.text.stating.chinese_preferences import preferences
 from memsvc.text.stating.chinese_words import CITIES, COUNTRIES, OCCUPATION_ENDINGS
 
 _NO = r"(?P<no>不再|不|没有?|并不)?"
+_WHEN = r"(?:上个?月|上周|上个?星期|前天|昨天|今天|今年|这个?月|这周|前几天|不久前|前不久|[年月]初|[年月]底)"
 _LIVES = tuple(
     re.compile(pattern)
     for pattern in (
+        rf"^(?P<who>.*?){_WHEN}(?:从[^从]+?)?(?:移居到?|搬家?(?:到|去|至|回)了?|迁到了?)(?P<value>.+)$",
         rf"^(?P<who>.*?)(?:从[^从]+?)?{_NO}(?:居住在|住在|定居在?|常住在?|移居到?|现居|搬家?(?:到|去|至|回)了?|迁到了?)(?P<value>.+)$",
         rf"^(?P<who>.*?){_NO}在(?P<value>[^在]+?)(?:生活|居住|定居|安家|租房)(?:了|着)?$",
         r"^(?P<who>.*?)的?家(?P<no>不)?(?:就|还)?(?:搬到了?|住在?|在)(?P<value>.+)$",

@@ -16,7 +16,7 @@ _CHANGED = (
     r"|移|升级|更新|更名|改名|延期|延后|挪|设置?|定|涨|降|切换|重置|增加|减少)(?:成|为|到|至|在|回)了?"
 )
 _IS = re.compile(
-    rf"^(?P<who>.+?)(?P<no>不)?(?:已经?|已)?(?P<verb>{_CHANGED}|名叫|叫做?|是|为"
+    rf"^(?P<who>.+?)(?P<no>不)?(?:已经?|已)?(?P<verb>{_CHANGED}|名叫|叫做?|使?用的是|是|为"
     rf"|在(?=每?周|星期|\d|下午|上午|早上|晚上|[一二三四五六七八九十]{{1,3}}[月点]))(?P<value>.+)$"
 )
 _HAS = re.compile(
@@ -37,6 +37,23 @@ _TYPED = re.compile(
     r"[\d零一二两三四五六七八九十百千万年月日号点半刻分周星期礼拜天早上下午中晚凌晨每前底初元块美欧%次个小时钟秒人公里米岁度a-zA-Z\s:/.\-开]+"
 )
 """What dates, times and amounts are made of: with more words beside them, a clause tells of an event."""
+_TEXTUAL = (
+    "名字",
+    "姓名",
+    "昵称",
+    "密码",
+    "口令",
+    "邮箱",
+    "地址",
+    "域名",
+    "号",
+    "号码",
+    "电话",
+    "车牌",
+    "邮编",
+    "代号",
+)
+"""Attributes whose values are compared as they are, whatever numbers are in them."""
 _MOST_VALUE = 20
 _HAS_NAME = ("叫", "叫做", "名叫")
 
@@ -94,7 +111,8 @@ def _is(clause: str, speaking: Speaking) -> Iterator[Statement]:
         return
     value = _TAIL.sub("", match["value"])
     measured = re.sub(r"^每(?:分钟|小时|秒|天|月|年|次)", "", value)
-    parts = () if len(_TYPED.sub("", measured)) > 1 else typed_parts(measured)
+    is_text = match["who"].endswith(_TEXTUAL) or len(_TYPED.sub("", measured)) > 1
+    parts = () if is_text else typed_parts(measured)
     parts = parts or _single(match["who"], match["verb"], value)
     if parts:
         speaking.last = who

@@ -30,6 +30,7 @@ _HOME = re.compile(
 )
 _WORKS_AS = re.compile(
     rf"{_BEFORE}(?:(?:works?|working|employed|hired|started|starts)\b[^,]*?\bas|promoted\s+to|(?:is|am|became|become)(?!\s+not))"
+    r"(?:\s+(?:now|currently|also|still))*"
     r"\s+(?P<article>an?|the)?\s*(?P<value>[^,]+)",
     re.IGNORECASE,
 )

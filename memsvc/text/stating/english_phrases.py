@@ -35,7 +35,8 @@ _UNSAID = re.compile(
     r"|before|last year|said|says|saying|told|tells|claim(?:s|ed)?|believes?|believed|according|asked|asks|heard"
     r"|supposed|allegedly|for example|for instance|pretends?|pretended|recommend(?:s|ed)?|suggest(?:s|ed)?"
     r"|almost|nearly|both"
-    r"|sometimes|temporarily|either|was born|story|novel|book|film|movie|song|character)\b(?! (?:child(?:ren)?'s)\b)",
+    r"|sometimes|temporarily|either|was born"
+    r"|(?<!favorite )(?:story|novel|book|film|movie|song|character))\b(?! (?:child(?:ren)?'s)\b)",
     re.IGNORECASE,
 )
 _JOB_AS = re.compile(

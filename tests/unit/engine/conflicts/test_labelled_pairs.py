@@ -1,4 +1,8 @@
-"""The rules against labelled pairs: those with odd numbers are for development, those with even ones are held out."""
+"""The rules against labelled pairs: those with odd numbers are for development, those with even ones are held out.
+
+The pairs of `unseen.jsonl` were written when the rules were done, by somebody who had not read them; no rule was changed
+for them since. Pairs that a rule is changed for belong among the others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.engine.conflicts.stating import contradiction
 
-PAIRS = Path(__file__).parents[3] / "data" / "conflicts" / "pairs.jsonl"
+DATA = Path(__file__).parents[3] / "data" / "conflicts"
+MADE, UNSEEN = "pairs", "unseen"
 PRECISION, RECALL = 0.95, 0.7
 
 
@@ -66,8 +71,9 @@ def memory(content: str) -> Memory:
     return Memory("m", Scope("u"), content, now, now, content_hash(content))
 
 
-def pairs() -> list[Pair]:
-    return [Pair(**json.loads(line)) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+def pairs(name: str = MADE) -> list[Pair]:
+    text = (DATA / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [Pair(**json.loads(line)) for line in text.splitlines()]
 
 
 def test_set_is_balanced() -> None:
@@ -77,12 +83,17 @@ def test_set_is_balanced() -> None:
             half = [pair for pair in pairs() if pair.id.startswith(language) and pair.is_held_out is is_held_out]
             assert len(half) >= 30
             assert sum(pair.conflict for pair in half) * 2 == len(half)
-    assert len({(pair.older, pair.newer) for pair in pairs()}) == len(pairs())
+        unseen = [pair for pair in pairs(UNSEEN) if pair.id.startswith(language)]
+        assert sum(pair.conflict for pair in unseen) * 2 == len(unseen) >= 30
+    every = pairs() + pairs(UNSEEN)
+    assert len({(pair.older, pair.newer) for pair in every}) == len(every)
 
 
-def test_rules_hold_on_the_held_out_half(capsys: pytest.CaptureFixture[str]) -> None:
-    """Precision at least 0.95 and recall at least 0.7 in each language, on pairs that the rules were not made with."""
+def test_rules_hold_on_what_they_were_not_made_with(capsys: pytest.CaptureFixture[str]) -> None:
+    """Precision at least 0.95 and recall at least 0.7 in each language, on the held-out half and on unseen pairs."""
     table: dict[tuple[str, str], Counts] = {}
+    for pair in pairs(UNSEEN):
+        table.setdefault((pair.id[:2], UNSEEN), Counts()).add(pair)
     for pair in pairs():
         half = "held out" if pair.is_held_out else "development"
         table.setdefault((pair.id[:2], half), Counts()).add(pair)
@@ -95,6 +106,6 @@ def test_rules_hold_on_the_held_out_half(capsys: pytest.CaptureFixture[str]) -> 
                 f"  {counts.rejections:8}  {counts.precision:9.3f}  {counts.recall:6.3f}"
             )
     for (_, half), counts in table.items():
-        if half == "held out":
+        if half != "development":
             assert counts.precision >= PRECISION
             assert counts.recall >= RECALL

@@ -187,3 +187,21 @@ def test_new_memory_is_compared(desk: Desk) -> None:
 
     assert [one.conflict.older_id for one in new.conflicts] == [other.id]
     assert stored(desk, other).status is Status.CONFLICTED
+
+
+def test_nothing_withheld_takes_part(desk: Desk) -> None:
+    """Neither does a memory that waits for a review give its place up, nor does one take a place; sources count."""
+    first = desk.create("v1").memory
+    withheld = desk.create("v2", status=Status.QUARANTINED).memory
+
+    for old, fields in (
+        (first, {"status": Status.QUARANTINED}), (first, {"derived_from": (withheld.id,)}), (withheld, {}),
+        (first, {"derived_from": ("0190163d-8694-739b-aea5-966c26f8ad91",)}),
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequestError):
+            supersede(desk, old, "v3", **fields)
+    with pytest.raises(InvalidRequestError):
+        link(desk, withheld, first)
+    with pytest.raises(InvalidRequestError):
+        link(desk, first, withheld)
+    assert (stored(desk, first), stored(desk, withheld)) == (first, withheld)
