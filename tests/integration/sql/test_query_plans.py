@@ -112,6 +112,7 @@ USES: dict[str, Use] = {
     "embedding count": lambda store: store.embeddings.count("m"),
     "find_statements": _in_transaction(lambda transaction: transaction.find_statements(OWNER, "", ["a", "b"], limit=9)),
     "open_conflicts": _in_transaction(lambda transaction: transaction.open_conflicts(OWNER, ["a", "b"])),
+    "conflicts_over": _in_transaction(lambda transaction: transaction.conflicts_over(OWNER, "a", limit=9)),
     "get_conflict": _in_transaction(lambda transaction: transaction.get_conflict("a", reach=ADA)),
     "conflicts": lambda store: store.conflicts.get(["a", "b"], reach=ADA),
     "open conflicts page": lambda store: store.conflicts.page(
