@@ -55,6 +55,8 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         flush=Flush(heard, writes.storing),
         revise=writes.revise,
         importing=writes.importing,
+        supersede=writes.supersede,
+        resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, stack),
         recall=reads.recall,

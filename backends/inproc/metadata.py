@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
@@ -16,6 +17,7 @@ from backends.inproc.metadata_transaction import InprocTransaction
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.sessions import SessionReads
@@ -37,6 +39,7 @@ class InprocMetadataStore:
         self._changes = InprocChangeFeed(self._current)
         self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
+        self._conflicts = InprocConflictReads(self._current)
 
     @property
     def memories(self) -> MemoryReads:
@@ -62,6 +65,11 @@ class InprocMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
+        return self._conflicts
 
     @property
     def checkpoints(self) -> CheckpointReads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from memsvc.domain.conflicts import Conflict
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
@@ -33,6 +34,7 @@ class State:
     places: dict[int, Place] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)
     requests: dict[tuple[str, str, str], tuple[RequestRecord, int]] = field(default_factory=dict)
+    conflicts: dict[str, Conflict] = field(default_factory=dict)
     embeddings: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     sessions: dict[int, Session] = field(default_factory=dict)
     messages: dict[int, tuple[int, MessageRecord]] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class State:
             places=dict(self.places),
             pending=set(self.pending),
             requests=dict(self.requests),
+            conflicts=dict(self.conflicts),
             embeddings=dict(self.embeddings),
             sessions=dict(self.sessions),
             messages=dict(self.messages),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn
 
+from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
 from memsvc.domain.clock import from_micros, to_micros
@@ -21,7 +22,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction:
+class InprocTransaction(InprocConflictWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -29,7 +30,7 @@ class InprocTransaction:
         self.state = state
         self._now = now
         self._time = to_micros(now)
-        self._position = 0
+        self._position = self._changes = 0
         self._is_void = False
         self._owners: set[str] = set()
 
@@ -48,15 +49,21 @@ class InprocTransaction:
         """Return the position of the last change made here."""
         return self._position
 
+    @property
+    def changes(self) -> int:
+        """Return how many changes were made here."""
+        return self._changes
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
-        state, position = self.state.copy(), self._position
+        state, before = self.state.copy(), (self._position, self._changes)
         try:
             yield
             self.refuse_when_void()
         except BaseException:
-            self.state, self._position, self._is_void = state, position, False
+            self.state, self._is_void = state, False
+            self._position, self._changes = before
             raise
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
@@ -125,6 +132,7 @@ class InprocTransaction:
         del self.state.rows[stored.memory.id]
         self.state.messages.pop(memory.row, None)
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
+        self.forget_conflicts(stored.memory.id)
         self.state.actions = {key: value for key, value in self.state.actions.items() if key[0] != memory.row}
         self.state.tombstones.append((stored.memory.scope.owner, tombstone_of(stored.memory, from_micros(self._time))))
         self._log(stored.memory, stored.memory, ChangeAction.PURGED)
@@ -201,6 +209,7 @@ class InprocTransaction:
 
     def _log(self, before: Memory, memory: Memory, action: ChangeAction) -> None:
         self.state.last_position += 1
+        self._changes += 1
         position = self._position = self.state.last_position
         change = Change(position, memory.row, memory.id, action, memory.revision, self._time)
         self.state.outbox[position] = change
@@ -215,7 +224,8 @@ def _next_record(stored: Record, before: Memory, after: Record) -> Record:
     memory = replace(after.memory, row=before.row)
     if (memory.access_count, memory.access_time) == (before.access_count, before.access_time):
         memory = replace(memory, access_count=stored.memory.access_count, access_time=stored.memory.access_time)
-    record = replace(after, memory=memory)
+    stated = stored.statements if after.statements is None else after.statements
+    record = replace(after, memory=memory, statements=stated)
     if before.content_hash != after.memory.content_hash:
         return record
     if not record.chunks:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
 from backends.sql.codec import Values, memory_values, record_row, record_values, snapshot_text, stored_terms
+from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
     element,
@@ -36,6 +37,7 @@ from backends.sql.tables import (
     memory_vectors,
     messages,
     revisions,
+    statements,
 )
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
@@ -53,6 +55,7 @@ def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None
     _insert_terms(connection, [record.memory for record in records])
     insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
     insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
+    _insert(connection, statements, statement_rows(records))
 
 
 def update_record(connection: sa.Connection, before: Memory, after: Record) -> None:
@@ -87,6 +90,9 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
         connection.execute(_delete_by_row(memory_vectors), {"at_row": before.row})
         if after.given_vector:
             insert_many(connection, memory_vectors, [_vector_values(after)])
+    if after.statements is not None:
+        delete_statements(connection, before.row)
+        _insert(connection, statements, statement_rows([after]))
 
 
 def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
@@ -111,6 +117,8 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     """Remove a memory and all that is stored of it. *memory* must be as it is stored."""
     _delete_terms(connection, memory)
     _delete_chunks(connection, memory.row)
+    delete_statements(connection, memory.row)
+    delete_conflicts(connection, memory)
     for table in (memory_vectors, revisions, messages, memories):
         connection.execute(_delete_by_row(table), {"at_row": memory.row})
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from backends.sql.database import Database
 from backends.sql.errors import SchemaVersionError
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from backends.sql.changes import SqlChangeFeed
 from backends.sql.checkpoints import SqlCheckpoints
+from backends.sql.conflicts import SqlConflictReads
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
@@ -22,6 +23,7 @@ from backends.sql.transaction import SqlTransaction
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.sessions import SessionReads
@@ -43,6 +45,7 @@ class SqlMetadataStore:
         self._changes = SqlChangeFeed(database)
         self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
+        self._conflicts = SqlConflictReads(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -68,6 +71,11 @@ class SqlMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
+        return self._conflicts
 
     @property
     def checkpoints(self) -> CheckpointReads:

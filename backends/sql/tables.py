@@ -210,6 +210,41 @@ requests = sa.Table(
 )
 sa.Index("requests_time", requests.c.time)
 
+statements = sa.Table(
+    "statements",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("topic", sa.Text, primary_key=True),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("parts", sa.Text, nullable=False),
+    sa.Column("positive", sa.SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+sa.Index("statements_row", statements.c.row)
+
+conflicts = sa.Table(
+    "conflicts",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("older_id", sa.Text, nullable=False),
+    sa.Column("newer_id", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("topic", sa.Text, nullable=False),
+    sa.Column("older_value", sa.Text, nullable=False),
+    sa.Column("newer_value", sa.Text, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("resolve_time", Number),
+    sqlite_with_rowid=False,
+)
+IS_OPEN = conflicts.c.state == sa.literal_column("'OPEN'")
+_conditional("conflicts_open", IS_OPEN, conflicts.c.owner, conflicts.c.project_id, conflicts.c.id)
+sa.Index("conflicts_older", conflicts.c.older_id)
+sa.Index("conflicts_newer", conflicts.c.newer_id)
 sessions = sa.Table(
     "sessions",
     metadata,

@@ -16,11 +16,12 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
 from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
-from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text, with_rows
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
+from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
-from backends.sql.filters import within
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
+from backends.sql.numbering import numbered, with_memory
 from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
 from backends.sql.sessions import SqlSessionWrites
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
@@ -33,7 +34,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class SqlTransaction:
+class SqlTransaction(SqlConflictWrites):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -41,7 +42,7 @@ class SqlTransaction:
         self._connection = connection
         self._now = now
         self._time = to_micros(now)
-        self._position = 0
+        self._position = self._changes = 0
         self._depth = 0
         self._is_void = False
         self._changed: set[int] = set()
@@ -74,10 +75,15 @@ class SqlTransaction:
         """Return the position of the last change made here."""
         return self._position
 
+    @property
+    def changes(self) -> int:
+        """Return how many changes were made here."""
+        return self._changes
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Open a part that can fail alone."""
-        position, inserted, name = self._position, len(self._inserted), f"savepoint_{self._depth}"
+        before, inserted, name = (self._position, self._changes), len(self._inserted), f"savepoint_{self._depth}"
         run_text(self._connection, f"SAVEPOINT {name}")
         self._depth += 1
         try:
@@ -85,7 +91,7 @@ class SqlTransaction:
             self.refuse_when_void()
         except BaseException:
             run_text(self._connection, f"ROLLBACK TO {name}")
-            self._position, self._is_void = position, False
+            (self._position, self._changes), self._is_void = before, False
             del self._inserted[inserted:]
             raise
         finally:
@@ -117,7 +123,9 @@ class SqlTransaction:
 
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
-        return self._one(memories.c.id == memory_id, within(reach))
+        place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
+        rows = run_kept(self._connection, _select_one(), place)
+        return memory_from_row(rows[0]) if rows else None
 
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
         """Return the newest row of a session."""
@@ -133,11 +141,11 @@ class SqlTransaction:
             return []
         rows, positions = self._allot(rows=len(records), positions=len(records))
         first = rows - len(records) + 1
-        written = _numbered([record.memory for record in records], first)
-        numbered = [_with_memory(*pair) for pair in zip(records, written, strict=True)]
+        written = numbered([record.memory for record in records], first)
+        records = [with_memory(*pair) for pair in zip(records, written, strict=True)]
         with self._void_on_race():
-            insert_records(self._connection, numbered)
-        self._inserted += numbered
+            insert_records(self._connection, records)
+        self._inserted += records
         self._owners.update({memory.scope.owner for memory in written})
         self._log(Noted(first, rows, ChangeAction.CREATED, self._time, positions))
         return written
@@ -171,9 +179,10 @@ class SqlTransaction:
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
-        stored = self._one(memories.c.row == memory.row)
-        if stored is None:
+        rows = run_kept(self._connection, _select_row(), {"row": memory.row})
+        if not rows:
             return
+        stored = memory_from_row(rows[0])
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         self._owners.add(stored.scope.owner)
@@ -242,6 +251,7 @@ class SqlTransaction:
         [(last_row, last_position)] = run_kept(
             self._connection, _take_numbers(), {"rows": rows, "positions": positions}
         )
+        self._changes += positions
         return last_row, last_position
 
     def _log(self, noted: Noted) -> None:
@@ -253,12 +263,6 @@ class SqlTransaction:
         found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
-    def _one(self, *conditions: sa.ColumnElement[bool]) -> Memory | None:
-        # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
-        statement: sa.Select[Any] = sa.select(*MEMORY_COLUMNS).where(*conditions).with_for_update()
-        row = self._connection.execute(statement).one_or_none()
-        return None if row is None else memory_from_row(row)
-
 
 @cache
 def _select_keys() -> sa.Select[Any]:
@@ -269,6 +273,18 @@ def _select_keys() -> sa.Select[Any]:
 def _select_contents() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("kind"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
+
+
+@cache
+def _select_one() -> sa.Select[Any]:
+    # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
+    place = (_at("id"), _at("owner"), _is_wanted("project_id"))
+    return sa.select(*MEMORY_COLUMNS).where(*place).with_for_update()
+
+
+@cache
+def _select_row() -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(_at("row")).with_for_update()
 
 
 @cache
@@ -297,22 +313,3 @@ def _at(name: str) -> sa.ColumnElement[bool]:
 
 def _is_wanted(name: str) -> sa.ColumnElement[bool]:
     return memories.c[name].in_(sa.select(listed("wanted").c.value))
-
-
-def _numbered(new: Sequence[Memory], first: int) -> list[Memory]:
-    """Give rows from *first* on; a later line of a session is tied to the one before it here."""
-    latest: dict[tuple[str, str, str], int] = {}
-    numbered: list[Memory] = []
-    for row, memory in enumerate(new, start=first):
-        scope = memory.scope
-        if not scope.session_id:
-            numbered.append(with_rows(memory, row, memory.previous_row))
-            continue
-        session = (scope.owner, scope.project_id, scope.session_id)
-        numbered.append(with_rows(memory, row, latest.get(session, memory.previous_row)))
-        latest[session] = row
-    return numbered
-
-
-def _with_memory(record: Record, memory: Memory) -> Record:
-    return Record(memory, record.chunks, record.is_unique, record.given_vector, record.given_model)

@@ -9,6 +9,7 @@ import typer
 from memsvc.cli import (
     capturing,
     changes,
+    conflicts,
     contexts,
     demo,
     history,
@@ -40,6 +41,8 @@ app.command("list")(memories.list_memories)
 app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
+app.command()(conflicts.supersede)
+app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
 app.command()(capturing.capture)
 app.command()(capturing.append)

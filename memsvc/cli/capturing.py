@@ -11,6 +11,7 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.choices import DocumentKind, OnDuplicate, Role
+from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError, say
 from memsvc.cli.output import shortened, write, write_json, write_table
@@ -45,6 +46,7 @@ def capture(
         write_json(reply)
         return
     write_table(("=remember", "=why", "=scope", "=kind", "~text", "memory"), [_row(one) for one in reply.decisions])
+    tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
     _say_redactions(reply.redactions)
     if reply.notice:
         say(f"memsvc: {reply.notice}")
@@ -94,6 +96,7 @@ def append(
         write_json(reply)
         return
     write(f"{reply.memory.id} {name} {'created' if reply.outcome == 1 else 'appended to'}")
+    tell_conflicts(reply.conflicts)
     _say_redactions(reply.redactions)
 
 

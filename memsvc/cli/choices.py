@@ -64,6 +64,32 @@ class OnDuplicate(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class ConflictPolicy(_Hyphenated):
+    """What to do with an older memory that the new one contradicts."""
+
+    MARK = auto()
+    SUPERSEDE = auto()
+    KEEP_BOTH = auto()
+
+
+class ConflictState(_Hyphenated):
+    """What became of a conflict."""
+
+    OPEN = auto()
+    CONFIRMED = auto()
+    REJECTED = auto()
+    KEPT_BOTH = auto()
+    CLOSED = auto()
+
+
+class Resolution(_Hyphenated):
+    """A decision about a conflict."""
+
+    CONFIRM = auto()
+    REJECT = auto()
+    KEEP_BOTH = auto()
+
+
 class Role(_Hyphenated):
     """Who speaks in a conversation with an agent."""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Kind, Layer, OnDuplicate, Origin
+from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
+from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
@@ -41,6 +42,7 @@ def add(  # noqa: PLR0913 - an option each
     valid_to: Annotated[datetime | None, typer.Option(help="When it ceases to be true, local time.")] = None,
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
+    on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
 ) -> None:
     """Store a memory."""
     fields: NewMemory = {
@@ -57,20 +59,21 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("values.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    if when is not None:
-        fields["event_time"] = when.astimezone(UTC)
-    if valid_from is not None:
-        fields["valid_from"] = valid_from.astimezone(UTC)
-    if valid_to is not None:
-        fields["valid_to"] = valid_to.astimezone(UTC)
+    fields |= _times(when, valid_from, valid_to)
     text = sys.stdin.read() if content == "-" else content
     with session.client(conversation=conversation) as client:
-        reply = client.create(text, on_duplicate=cast("values.OnDuplicate", on_duplicate.name), **fields)
+        reply = client.create(
+            text,
+            on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
+            conflict_policy=cast("values.ConflictPolicy", on_conflict.name),
+            **fields,
+        )
     if session.as_json:
         write_json(reply)
         return
     outcome = {1: "created", 2: "updated", 3: "already there"}.get(reply.outcome, "stored")
     write(f"{reply.memory.id} {outcome}")
+    tell_conflicts(reply.conflicts)
 
 
 @connected
@@ -93,6 +96,18 @@ def get(
         write_json(memory)
     else:
         _show(memory)
+
+
+def _times(when: datetime | None, valid_from: datetime | None, valid_to: datetime | None) -> NewMemory:
+    """Return the times that were given, by their fields."""
+    fields: NewMemory = {}
+    if when is not None:
+        fields["event_time"] = when.astimezone(UTC)
+    if valid_from is not None:
+        fields["valid_from"] = valid_from.astimezone(UTC)
+    if valid_to is not None:
+        fields["valid_to"] = valid_to.astimezone(UTC)
+    return fields
 
 
 def _show(memory: types.Memory) -> None:

@@ -7,6 +7,7 @@ from typing import Self
 
 from memsvc.client.capturing import Captures
 from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
@@ -19,7 +20,7 @@ from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
 
 
-class AsyncMemsvc(Writes, Reads, Contexts, Captures, Sessions, History, Upkeep, Watches, Reviews):
+class AsyncMemsvc(Writes, Reads, Contexts, Conflicts, Captures, Sessions, History, Upkeep, Watches, Reviews):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
     Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are

@@ -22,6 +22,7 @@ from memsvc.client.values import (
     TimeRange,
 )
 from memsvc.v1 import capture_pb2 as capture
+from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import context_pb2 as contexts
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as search
@@ -59,6 +60,9 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "mode": (search.SearchMode, "SEARCH_MODE_"),
     "wait_for": (types.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
+    "conflict_policy": (conflicts.ConflictPolicy, "CONFLICT_POLICY_"),
+    "states": (conflicts.ConflictState, "CONFLICT_STATE_"),
+    "resolution": (conflicts.ConflictResolution, "CONFLICT_RESOLUTION_"),
     "role": (types.MessageRole, "MESSAGE_ROLE_"),
 }
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}

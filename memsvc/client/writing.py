@@ -12,7 +12,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from memsvc.client import convert
 from memsvc.client.connection import Connected
 from memsvc.client.upload import Upload
-from memsvc.client.values import Changes, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
+from memsvc.client.values import Changes, ConflictPolicy, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
 
@@ -20,12 +20,13 @@ from memsvc.v1 import types_pb2 as types
 class Writes(Connected):
     """The calls that change memories."""
 
-    async def create(
+    async def create(  # noqa: PLR0913 - an option each
         self,
         content: str,
         *,
         vector: Sequence[float] = (),
         on_duplicate: OnDuplicate | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -34,8 +35,9 @@ class Writes(Connected):
         """Store one memory; under an existing key, update that one.
 
         Returns when searches see it, or when *wait_for* says. Equal content that is stored already is returned with
-        the outcome DUPLICATE, or treated as *on_duplicate* says. With the status QUARANTINED the memory
-        waits for a review.
+        the outcome DUPLICATE, or treated as *on_duplicate* says. An older memory that the new one contradicts is in
+        `conflicts` of the reply, and treated as *conflict_policy* says: without one it becomes CONFLICTED. With the
+        status QUARANTINED the memory waits for a review, and contradicts nothing until it is approved.
         """
         request = memories.CreateMemoryRequest(
             scope=self.scope,
@@ -43,6 +45,7 @@ class Writes(Connected):
             vector=vector,
             request_id=request_id or str(uuid4()),
             on_duplicate=convert.named("on_duplicate", on_duplicate),
+            conflict_policy=convert.named("conflict_policy", conflict_policy),
             wait_for=convert.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.CreateMemory, request, timeout)
@@ -52,6 +55,7 @@ class Writes(Connected):
         drafts: Iterable[Draft | types.Memory],
         *,
         on_duplicate: OnDuplicate | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -62,6 +66,7 @@ class Writes(Connected):
             memories=[convert.batch_memory_to_proto(draft) for draft in drafts],
             request_id=request_id or str(uuid4()),
             on_duplicate=convert.named("on_duplicate", on_duplicate),
+            conflict_policy=convert.named("conflict_policy", conflict_policy),
             wait_for=convert.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.BatchCreateMemories, request, timeout)
@@ -71,6 +76,7 @@ class Writes(Connected):
         drafts: Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory],
         *,
         on_duplicate: OnDuplicate | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
     ) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
@@ -85,17 +91,19 @@ class Writes(Connected):
             scope=self.scope,
             request_id=request_id or str(uuid4()),
             on_duplicate=convert.named("on_duplicate", on_duplicate),
+            conflict_policy=convert.named("conflict_policy", conflict_policy),
             wait_for=convert.named("wait_for", wait_for),
         )
         async for progress in Upload(self._remote.memories.ImportMemories, header, drafts).run():
             yield progress
 
-    async def update(
+    async def update(  # noqa: PLR0913 - an option each
         self,
         memory_id: str = "",
         *,
         expected_revision: int = 0,
         clear: Sequence[str] = (),
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -119,6 +127,7 @@ class Writes(Connected):
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=convert.named("wait_for", wait_for),
+            conflict_policy=convert.named("conflict_policy", conflict_policy),
         )
         return await self._remote.unary(self._remote.memories.UpdateMemory, request, timeout)
 

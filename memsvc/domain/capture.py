@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.drafts import Outcome, Redaction
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory
 from memsvc.domain.session import Role
@@ -115,6 +116,7 @@ class Decision:
     Attributes:
         memory: The memory that holds it; without an id when it was not stored.
         outcome: None when nothing was written.
+        conflicts: What it contradicts.
     """
 
     text: str
@@ -123,6 +125,7 @@ class Decision:
     detail: str
     memory: Memory | None = None
     outcome: Outcome | None = None
+    conflicts: tuple[Contradiction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ class Flushed:
     decider: Decider
     notice: str
     position: int
+    conflicts: tuple[Contradiction, ...] = ()
 
 
 KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
 
@@ -118,15 +119,24 @@ class WriteOptions:
     request_id: str = ""
     on_duplicate: OnDuplicate = OnDuplicate.RETURN_EXISTING
     wait_for: WaitFor = WaitFor.INDEXED
+    on_conflict: ConflictPolicy = ConflictPolicy.MARK
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One memory as it was stored, the outbox position at which indexes know it, and the secrets that were replaced."""
+    """One memory as it was stored, and the outbox position at which indexes know it.
+
+    Attributes:
+        conflicts: What it contradicts.
+        changes: How many changes the write as a whole made, the last of them at *position*.
+        redactions: The secrets that were replaced.
+    """
 
     memory: Memory
     outcome: Outcome
     position: int
+    conflicts: tuple[Contradiction, ...] = ()
+    changes: int = 1
     redactions: tuple[Redaction, ...] = ()
 
 
@@ -156,6 +166,7 @@ class ImportProgress:
     updated: int = 0
     duplicates: int = 0
     failed: int = 0
+    conflicts: int = 0
     next_index: int = 0
     position: int = 0
     redacted: int = 0

@@ -77,6 +77,55 @@ class RevisionConflictError(MemsvcError):
         )
 
 
+class MemorySupersededError(MemsvcError):
+    """The memory was superseded, so that it cannot be brought back or superseded again."""
+
+    reason = "MEMORY_SUPERSEDED"
+
+    def __init__(self, memory_id: str, superseded_by_id: str) -> None:
+        super().__init__(
+            f"Memory {memory_id!r} was superseded by {superseded_by_id!r}: change or supersede that one.",
+            memory_id=memory_id,
+            superseded_by_id=superseded_by_id,
+        )
+
+
+class SupersedeCycleError(MemsvcError):
+    """A memory would supersede itself, at once or by way of others."""
+
+    reason = "SUPERSEDE_CYCLE"
+
+    def __init__(self, memory_id: str, successor_id: str) -> None:
+        super().__init__(
+            f"Memory {successor_id!r} cannot supersede {memory_id!r}: it was itself superseded by that one, "
+            "at once or by way of others.",
+            memory_id=memory_id,
+            successor_id=successor_id,
+        )
+
+
+class ConflictNotFoundError(MemsvcError):
+    """No conflict has the id within the caller's reach."""
+
+    reason = "CONFLICT_NOT_FOUND"
+
+    def __init__(self, conflict_id: str) -> None:
+        super().__init__(f"No conflict {conflict_id!r} is in this scope.", conflict_id=conflict_id)
+
+
+class ConflictSettledError(MemsvcError):
+    """The conflict is not open any more."""
+
+    reason = "CONFLICT_SETTLED"
+
+    def __init__(self, conflict_id: str, state: str) -> None:
+        super().__init__(
+            f"The conflict {conflict_id!r} is {state} already; list the open ones.",
+            conflict_id=conflict_id,
+            state=state,
+        )
+
+
 class RevisionNotFoundError(MemsvcError):
     """The memory has no such revision."""
 

@@ -8,6 +8,8 @@ from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
+from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
 from memsvc.engine.history.checkpoints import Checkpoints
@@ -42,6 +44,8 @@ class Application:
     flush: Flush
     revise: Revise
     importing: Importing
+    supersede: Supersede
+    resolve: Resolve
     recollect: Recollect
     recall: Recall
     sessions: Sessions

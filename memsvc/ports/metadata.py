@@ -17,7 +17,9 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.domain.statements import Statement
 from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.sessions import SessionReads, SessionWrites
 
@@ -37,6 +39,7 @@ class Record:
             memory, a message, or one kept beside its duplicate is not.
         given_vector: Little-endian float32 bytes of a given embedding, or empty.
         given_model: The model whose space the given vector is in.
+        statements: What the memory states, each topic once. None leaves what is stored of it as it is.
     """
 
     memory: Memory
@@ -44,6 +47,7 @@ class Record:
     is_unique: bool = True
     given_vector: bytes = b""
     given_model: str = ""
+    statements: tuple[Statement, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(CheckpointWrites, Protocol):
+class Transaction(CheckpointWrites, ConflictWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
@@ -217,6 +221,11 @@ class Transaction(CheckpointWrites, Protocol):
     @property
     def position(self) -> int:
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
+        ...
+
+    @property
+    def changes(self) -> int:
+        """Return how many changes this transaction has made; their positions follow one another."""
         ...
 
     @property
@@ -276,7 +285,10 @@ class Transaction(CheckpointWrites, Protocol):
         ...
 
     def purge(self, memory: Memory) -> None:
-        """Remove a memory and all that is stored of it, its revisions too; the outbox and a tombstone say so."""
+        """Remove a memory and all that is stored of it, its revisions and conflicts too.
+
+        The outbox and a tombstone say so.
+        """
         ...
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
@@ -322,6 +334,11 @@ class MetadataStore(Protocol):
     @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
+        ...
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.importing import ImportRun, PreparedBatch
 from memsvc.server import calls
-from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
+from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.writes import import_to_proto
 from memsvc.server.edge import Edge
@@ -86,6 +86,7 @@ class ImportStream:
             scope_from(header.scope, calls.principal.get()),
             request_id=header.request_id,
             on_duplicate=ON_DUPLICATE.given(header.on_duplicate, OnDuplicate.RETURN_EXISTING),
+            on_conflict=CONFLICT_POLICY.optional(header.conflict_policy),
         )
         self._progress = _since(run.progress, run.progress)
         return run
@@ -170,6 +171,7 @@ def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:
         updated=reached.updated - before.updated,
         duplicates=reached.duplicates - before.duplicates,
         failed=reached.failed - before.failed,
+        conflicts=reached.conflicts - before.conflicts,
         redacted=reached.redacted - before.redacted,
         failures=(),
     )

@@ -12,6 +12,7 @@ import grpc
 from memsvc.domain.drafts import Written
 from memsvc.server import calls
 from memsvc.server.capturing import CapturingMethods
+from memsvc.server.conflicts import ConflictCalls, with_chain
 from memsvc.server.convert import writes as out
 from memsvc.server.convert.drafts import draft_from_proto, write_options
 from memsvc.server.convert.memory import fill_memory
@@ -31,7 +32,9 @@ from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class MemoryServicer(CapturingMethods, RevisionMethods, WatchingMethods, ReviewMethods, pb_grpc.MemoryServiceServicer):
+class MemoryServicer(
+    CapturingMethods, RevisionMethods, WatchingMethods, ReviewMethods, ConflictCalls, pb_grpc.MemoryServiceServicer
+):
     """Writes memories and reads them by id, by key or as a list."""
 
     def __init__(self, edge: Edge) -> None:
@@ -45,7 +48,12 @@ class MemoryServicer(CapturingMethods, RevisionMethods, WatchingMethods, ReviewM
         writes.check_create(request, dimension=self._app.dimension)
         scope = scope_from(request.scope, calls.principal.get())
         draft = draft_from_proto(request.memory, numbers_from_proto(request))
-        options = write_options(request.request_id, on_duplicate=request.on_duplicate, wait_for=request.wait_for)
+        options = write_options(
+            request.request_id,
+            on_duplicate=request.on_duplicate,
+            wait_for=request.wait_for,
+            conflict_policy=request.conflict_policy,
+        )
         written = await self._write.run(self._app.remember.create, scope, draft, options)
         await self._edge.waits.written(written, options.wait_for)
         return out.created_to_proto(written)
@@ -56,7 +64,12 @@ class MemoryServicer(CapturingMethods, RevisionMethods, WatchingMethods, ReviewM
         """Store several memories in one transaction. Converting so many is work for a thread, too."""
         writes.check_batch_create(request)
         scope = scope_from(request.scope, calls.principal.get())
-        options = write_options(request.request_id, on_duplicate=request.on_duplicate, wait_for=request.wait_for)
+        options = write_options(
+            request.request_id,
+            on_duplicate=request.on_duplicate,
+            wait_for=request.wait_for,
+            conflict_policy=request.conflict_policy,
+        )
         batch, response = await self._write.run(batch_written, self._app, scope, request, options)
         await self._edge.waits.batch_written(batch, options.wait_for)
         return response
@@ -76,6 +89,8 @@ class MemoryServicer(CapturingMethods, RevisionMethods, WatchingMethods, ReviewM
         memory = await self._meta.run(get_memory, self._edge, scope, request)
         response = pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
+        if request.include_chain:
+            await self._meta.run(with_chain, self._app, scope, memory, response)
         return response
 
     async def BatchGetMemories(
@@ -95,7 +110,7 @@ class MemoryServicer(CapturingMethods, RevisionMethods, WatchingMethods, ReviewM
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         """Change fields of one memory."""
         writes.check_update(request, dimension=self._app.dimension)
-        options = write_options(request.request_id, wait_for=request.wait_for)
+        options = write_options(request.request_id, wait_for=request.wait_for, conflict_policy=request.conflict_policy)
         written = await self._write.run(
             self._app.revise.update,
             scope_from(request.scope, calls.principal.get()),

@@ -14,6 +14,7 @@ from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
 from memsvc.server import calls
 from memsvc.server.convert import tokens
+from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import VERDICT
 from memsvc.server.convert.memory import fill_memory, memory_to_proto
@@ -57,6 +58,7 @@ class ReviewMethods:
         await self._edge.waits.written(written, options.wait_for)
         response = pb.ReviewMemoryResponse(consistency_token=tokens.consistency_token(written.position))
         fill_memory(response.memory, written.memory)
+        fill_conflicts(response.conflicts, written.conflicts)
         return response
 
 

@@ -79,6 +79,11 @@ def _resource(error: MemsvcError) -> Sequence[Message]:
     return (resource,)
 
 
+def _conflict(error: MemsvcError) -> Sequence[Message]:
+    name = error.metadata.get("conflict_id", "")
+    return (details.ResourceInfo(resource_type="conflict", resource_name=name, description=cut(error.message)),)
+
+
 def _precondition(error: MemsvcError) -> Sequence[Message]:
     violation = details.PreconditionFailure.Violation(
         type=error.reason, subject=next(iter(error.metadata.values()), ""), description=cut(error.message)
@@ -104,6 +109,10 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.MemoryNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.MemoryExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
     errors.RevisionConflictError: Row(_CODE.ABORTED),
+    errors.MemorySupersededError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.SupersedeCycleError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.ConflictNotFoundError: Row(_CODE.NOT_FOUND, _conflict),
+    errors.ConflictSettledError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.RevisionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.CheckpointNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.CheckpointExistsError: Row(_CODE.ALREADY_EXISTS, _resource),

@@ -27,13 +27,14 @@ class IndexWait:
             DeadlineExceededError: The caller's time was over first; the write is durable all the same.
         """
         if wait_for is WaitFor.INDEXED:
-            await _until(self._indexer.written(written.position), AFTER_A_WRITE)
+            await _until(self._indexer.written(written.position, written.changes), AFTER_A_WRITE)
 
     async def batch_written(self, written: BatchWritten, wait_for: WaitFor) -> None:
         """Return when searches find all of a batch, or at once; raises as `written` does."""
         if wait_for is WaitFor.INDEXED:
             changed = [item for item in written.results if isinstance(item, Written)]
-            count = sum(item.outcome is not Outcome.DUPLICATE for item in changed)
+            is_new = any(item.outcome is not Outcome.DUPLICATE for item in changed)
+            count = max(item.changes for item in changed) if is_new else 0
             await _until(self._indexer.written(written.position, count), AFTER_A_WRITE)
 
     async def stored(self, position: int) -> None:

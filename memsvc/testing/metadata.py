@@ -15,6 +15,7 @@ from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_changes import StoreChangesContract
+from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
@@ -38,6 +39,7 @@ class MetadataStoreContract(
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
+    StoreConflictsContract,
     StoreSessionsContract,
     StoreChangesContract,
     StoreHistoryContract,

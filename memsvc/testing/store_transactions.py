@@ -118,13 +118,17 @@ class StoreTransactionsContract(StoreSeams):
     def test_position_is_that_of_the_last_change(self, store: MetadataStore) -> None:
         """The position follows every change, and is 0 in a transaction that made none."""
         with store.transaction() as transaction:
-            assert transaction.position == 0
+            assert (transaction.position, transaction.changes) == (0, 0)
             [one, two] = transaction.insert([Record(factories.memory("1")), Record(factories.memory("2"))])
             assert transaction.position == 2
             transaction.update(one, Record(replace(one, revision=2)), ChangeAction.UPDATED)
             assert transaction.position == 3
             transaction.purge(two)
-            assert transaction.position == 4
+            assert (transaction.position, transaction.changes) == (4, 4)
+            with suppress(_StopError), transaction.savepoint():
+                transaction.insert([Record(factories.memory("lost"))])
+                raise _StopError
+            assert transaction.changes == 4
         with store.transaction() as transaction:
             transaction.add_accesses({one.id: (1, factories.NOW)})
             assert transaction.position == 0

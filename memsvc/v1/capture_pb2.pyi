@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -224,6 +225,7 @@ class CaptureDecision(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     remember: _builtins.bool
     """remember tells whether the statement is remembered."""
     reason: Global___CaptureReason.ValueType
@@ -240,6 +242,10 @@ class CaptureDecision(_message.Message):
         KNOWN the one that was there. Unset when it is not remembered for another reason.
         """
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
     def __init__(
         self,
         *,
@@ -249,10 +255,11 @@ class CaptureDecision(_message.Message):
         text: _builtins.str = ...,
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "memory", b"memory", "outcome", b"outcome", "reason", b"reason", "remember", b"remember", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "detail", b"detail", "memory", b"memory", "outcome", b"outcome", "reason", b"reason", "remember", b"remember", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -460,6 +467,7 @@ class FlushMessagesResponse(_message.Message):
     DECIDER_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     ignored_count: _builtins.int
     """ignored_count is how many statements were not remembered."""
     recalled_count: _builtins.int
@@ -492,6 +500,10 @@ class FlushMessagesResponse(_message.Message):
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions say which secrets were replaced. Empty: none."""
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the memories contradict, each as in CreateMemoryResponse.conflicts with the policy MARK."""
+
     def __init__(
         self,
         *,
@@ -504,10 +516,11 @@ class FlushMessagesResponse(_message.Message):
         decider: Global___Decider.ValueType = ...,
         notice: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "decider", b"decider", "file_refs", b"file_refs", "ignored_count", b"ignored_count", "memories", b"memories", "notice", b"notice", "outcomes", b"outcomes", "recalled_count", b"recalled_count", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "decider", b"decider", "file_refs", b"file_refs", "ignored_count", b"ignored_count", "memories", b"memories", "notice", b"notice", "outcomes", b"outcomes", "recalled_count", b"recalled_count", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -586,6 +599,7 @@ class AppendMemoryResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome is CREATED or UPDATED."""
     consistency_token: _builtins.str
@@ -598,6 +612,10 @@ class AppendMemoryResponse(_message.Message):
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
     def __init__(
         self,
         *,
@@ -605,10 +623,11 @@ class AppendMemoryResponse(_message.Message):
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -108,6 +108,24 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
     Repeat a mutation with the same request_id; report the fault if it stays.
     """
+    ERROR_REASON_MEMORY_SUPERSEDED: _ErrorReason.ValueType  # 20
+    """ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
+    again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
+    `superseded_by_id`. Change or supersede the memory at the end of the chain instead.
+    """
+    ERROR_REASON_SUPERSEDE_CYCLE: _ErrorReason.ValueType  # 21
+    """ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
+    of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
+    memory instead.
+    """
+    ERROR_REASON_CONFLICT_NOT_FOUND: _ErrorReason.ValueType  # 22
+    """ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
+    scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
+    """
+    ERROR_REASON_CONFLICT_SETTLED: _ErrorReason.ValueType  # 23
+    """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
+    Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
+    """
     ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 30
     """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
     project. A session of another user or project is answered exactly like one that does not exist. Metadata:
@@ -234,6 +252,24 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
 "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
 Repeat a mutation with the same request_id; report the fault if it stays.
+"""
+ERROR_REASON_MEMORY_SUPERSEDED: ErrorReason.ValueType  # 20
+"""ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
+again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
+`superseded_by_id`. Change or supersede the memory at the end of the chain instead.
+"""
+ERROR_REASON_SUPERSEDE_CYCLE: ErrorReason.ValueType  # 21
+"""ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
+of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
+memory instead.
+"""
+ERROR_REASON_CONFLICT_NOT_FOUND: ErrorReason.ValueType  # 22
+"""ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
+scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
+"""
+ERROR_REASON_CONFLICT_SETTLED: ErrorReason.ValueType  # 23
+"""ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
+Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
 """
 ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 30
 """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's

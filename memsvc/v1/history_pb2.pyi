@@ -232,8 +232,10 @@ class RollbackMemoryRequest(_message.Message):
     """id is the memory's UUID. Required. It may be DELETED: a rollback to a revision in which it was not brings it back."""
     revision: _builtins.int
     """revision is the one to go back to: 1 or more. All fields that a client can set, the status and the links of a
-    supersede chain become what they were; the memories at the other ends of the links are not changed. expire_time too
-    becomes what it was, even when it has passed. When the memory says so already, nothing is changed.
+    supersede chain become what they were; memories at the other ends let go of links that no longer hold. Open
+    conflicts that have become void are CLOSED; a memory that was CONFLICTED then gets back those conflicts that still
+    stand, and is ACTIVE without any. What it says now is compared with nothing. expire_time too becomes what it was,
+    even when it has passed. When the memory says so already, nothing is changed.
     """
     expected_revision: _builtins.int
     """expected_revision is the present revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""

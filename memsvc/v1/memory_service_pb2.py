@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from memsvc.v1 import capture_pb2 as memsvc_dot_v1_dot_capture__pb2
+from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/memory_service.proto\x12\tmemsvc.v1\x1a google/protobuf/field_mask.proto\x1a\x17memsvc/v1/capture.proto\x1a\x17memsvc/v1/history.proto\x1a\x16memsvc/v1/review.proto\x1a\x15memsvc/v1/types.proto\x1a\x15memsvc/v1/watch.proto\"\xd1\x01\n\x13\x43reateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12,\n\x0con_duplicate\x18\x05 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"\xa8\x01\n\x14\x43reateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"@\n\x0b\x42\x61tchMemory\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x02 \x03(\x02\"\xcf\x01\n\x1a\x42\x61tchCreateMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12,\n\x0con_duplicate\x18\x04 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"\xb1\x01\n\x11\x42\x61tchCreateResult\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12%\n\x06status\x18\x03 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"g\n\x1b\x42\x61tchCreateMemoriesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchCreateResult\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"s\n\x15ImportMemoriesRequest\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x17.memsvc.v1.ImportHeaderH\x00\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x16.memsvc.v1.ImportBatchH\x00\x42\x06\n\x04part\"\x97\x01\n\x0cImportHeader\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x0con_duplicate\x18\x03 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"L\n\x0bImportBatch\x12\x13\n\x0b\x66irst_index\x18\x01 \x01(\x03\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\"E\n\rImportFailure\x12\r\n\x05index\x18\x01 \x01(\x03\x12%\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"\x88\x02\n\x16ImportMemoriesResponse\x12\x10\n\x08received\x18\x01 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x03\x12\x0f\n\x07updated\x18\x03 \x01(\x03\x12\x12\n\nduplicates\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x12\n\nnext_index\x18\x06 \x01(\x03\x12*\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32\x18.memsvc.v1.ImportFailure\x12\x0c\n\x04\x64one\x18\x08 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\t \x01(\t\x12\x1b\n\x13memories_per_second\x18\n \x01(\x01\x12\x10\n\x08redacted\x18\x14 \x01(\x03\"\x88\x01\n\x10GetMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x1e\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x0f.memsvc.v1.AsOfB\x04\n\x02\x62y\"6\n\x11GetMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\"G\n\x17\x42\x61tchGetMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03ids\x18\x02 \x03(\t\"T\n\x18\x42\x61tchGetMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x13\n\x0bmissing_ids\x18\x02 \x03(\t\"\xb2\x01\n\x13ListMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x1e\n\x05\x61s_of\x18\x06 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\"T\n\x14ListMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xef\x01\n\x13UpdateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"~\n\x14UpdateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"\xa5\x01\n\x13\x44\x65leteMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04hard\x18\x03 \x01(\x08\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14\x44\x65leteMemoryResponse\x12\x19\n\x11\x63onsistency_token\x18\x01 \x01(\t\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\"\x98\x01\n\x14RestoreMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"U\n\x15RestoreMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\x8b\x0c\n\rMemoryService\x12O\n\x0c\x43reateMemory\x12\x1e.memsvc.v1.CreateMemoryRequest\x1a\x1f.memsvc.v1.CreateMemoryResponse\x12\x64\n\x13\x42\x61tchCreateMemories\x12%.memsvc.v1.BatchCreateMemoriesRequest\x1a&.memsvc.v1.BatchCreateMemoriesResponse\x12Y\n\x0eImportMemories\x12 .memsvc.v1.ImportMemoriesRequest\x1a!.memsvc.v1.ImportMemoriesResponse(\x01\x30\x01\x12\x46\n\tGetMemory\x12\x1b.memsvc.v1.GetMemoryRequest\x1a\x1c.memsvc.v1.GetMemoryResponse\x12[\n\x10\x42\x61tchGetMemories\x12\".memsvc.v1.BatchGetMemoriesRequest\x1a#.memsvc.v1.BatchGetMemoriesResponse\x12O\n\x0cListMemories\x12\x1e.memsvc.v1.ListMemoriesRequest\x1a\x1f.memsvc.v1.ListMemoriesResponse\x12O\n\x0cUpdateMemory\x12\x1e.memsvc.v1.UpdateMemoryRequest\x1a\x1f.memsvc.v1.UpdateMemoryResponse\x12O\n\x0c\x44\x65leteMemory\x12\x1e.memsvc.v1.DeleteMemoryRequest\x1a\x1f.memsvc.v1.DeleteMemoryResponse\x12R\n\rRestoreMemory\x12\x1f.memsvc.v1.RestoreMemoryRequest\x1a .memsvc.v1.RestoreMemoryResponse\x12R\n\rCaptureMemory\x12\x1f.memsvc.v1.CaptureMemoryRequest\x1a .memsvc.v1.CaptureMemoryResponse\x12R\n\rFlushMessages\x12\x1f.memsvc.v1.FlushMessagesRequest\x1a .memsvc.v1.FlushMessagesResponse\x12O\n\x0c\x41ppendMemory\x12\x1e.memsvc.v1.AppendMemoryRequest\x1a\x1f.memsvc.v1.AppendMemoryResponse\x12W\n\x0eIngestDocument\x12 .memsvc.v1.IngestDocumentRequest\x1a!.memsvc.v1.IngestDocumentResponse(\x01\x12T\n\rWatchMemories\x12\x1f.memsvc.v1.WatchMemoriesRequest\x1a .memsvc.v1.WatchMemoriesResponse0\x01\x12X\n\x0fListQuarantined\x12!.memsvc.v1.ListQuarantinedRequest\x1a\".memsvc.v1.ListQuarantinedResponse\x12O\n\x0cReviewMemory\x12\x1e.memsvc.v1.ReviewMemoryRequest\x1a\x1f.memsvc.v1.ReviewMemoryResponse\x12R\n\rListRevisions\x12\x1f.memsvc.v1.ListRevisionsRequest\x1a .memsvc.v1.ListRevisionsResponse\x12U\n\x0eRollbackMemory\x12 .memsvc.v1.RollbackMemoryRequest\x1a!.memsvc.v1.RollbackMemoryResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/memory_service.proto\x12\tmemsvc.v1\x1a google/protobuf/field_mask.proto\x1a\x17memsvc/v1/capture.proto\x1a\x19memsvc/v1/conflicts.proto\x1a\x17memsvc/v1/history.proto\x1a\x16memsvc/v1/review.proto\x1a\x15memsvc/v1/types.proto\x1a\x15memsvc/v1/watch.proto\"\x85\x02\n\x13\x43reateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12,\n\x0con_duplicate\x18\x05 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x07 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"\xd0\x01\n\x14\x43reateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x12&\n\tconflicts\x18\x04 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"@\n\x0b\x42\x61tchMemory\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x0e\n\x06vector\x18\x02 \x03(\x02\"\x83\x02\n\x1a\x42\x61tchCreateMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12,\n\x0con_duplicate\x18\x04 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x06 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"\xd9\x01\n\x11\x42\x61tchCreateResult\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12%\n\x06status\x18\x03 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\x12&\n\tconflicts\x18\x04 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"g\n\x1b\x42\x61tchCreateMemoriesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchCreateResult\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"s\n\x15ImportMemoriesRequest\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x17.memsvc.v1.ImportHeaderH\x00\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x16.memsvc.v1.ImportBatchH\x00\x42\x06\n\x04part\"\xcb\x01\n\x0cImportHeader\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x0con_duplicate\x18\x03 \x01(\x0e\x32\x16.memsvc.v1.OnDuplicate\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x05 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"L\n\x0bImportBatch\x12\x13\n\x0b\x66irst_index\x18\x01 \x01(\x03\x12(\n\x08memories\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.BatchMemory\"E\n\rImportFailure\x12\r\n\x05index\x18\x01 \x01(\x03\x12%\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"\x9b\x02\n\x16ImportMemoriesResponse\x12\x10\n\x08received\x18\x01 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x03\x12\x0f\n\x07updated\x18\x03 \x01(\x03\x12\x12\n\nduplicates\x18\x04 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x05 \x01(\x03\x12\x12\n\nnext_index\x18\x06 \x01(\x03\x12*\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32\x18.memsvc.v1.ImportFailure\x12\x0c\n\x04\x64one\x18\x08 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\t \x01(\t\x12\x1b\n\x13memories_per_second\x18\n \x01(\x01\x12\x11\n\tconflicts\x18\x0b \x01(\x03\x12\x10\n\x08redacted\x18\x14 \x01(\x03\"\x9f\x01\n\x10GetMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x15\n\rinclude_chain\x18\x06 \x01(\x08\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x1e\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x0f.memsvc.v1.AsOfB\x04\n\x02\x62y\"X\n\x11GetMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12 \n\x05\x63hain\x18\x03 \x03(\x0b\x32\x11.memsvc.v1.Memory\"G\n\x17\x42\x61tchGetMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03ids\x18\x02 \x03(\t\"T\n\x18\x42\x61tchGetMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x13\n\x0bmissing_ids\x18\x02 \x03(\t\"\xb2\x01\n\x13ListMemoriesRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x1e\n\x05\x61s_of\x18\x06 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\"T\n\x14ListMemoriesResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa3\x02\n\x13UpdateMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0e\n\x06vector\x18\x04 \x03(\x02\x12\x19\n\x11\x65xpected_revision\x18\x05 \x01(\x03\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\x12\x32\n\x0f\x63onflict_policy\x18\x08 \x01(\x0e\x32\x19.memsvc.v1.ConflictPolicy\"\xa6\x01\n\x14UpdateMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x12&\n\tconflicts\x18\x03 \x03(\x0b\x32\x13.memsvc.v1.Conflict\x12(\n\nredactions\x18\n \x03(\x0b\x32\x14.memsvc.v1.Redaction\"\xa5\x01\n\x13\x44\x65leteMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04hard\x18\x03 \x01(\x08\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14\x44\x65leteMemoryResponse\x12\x19\n\x11\x63onsistency_token\x18\x01 \x01(\t\x12!\n\x06memory\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\"\x98\x01\n\x14RestoreMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"U\n\x15RestoreMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\x93\x0e\n\rMemoryService\x12O\n\x0c\x43reateMemory\x12\x1e.memsvc.v1.CreateMemoryRequest\x1a\x1f.memsvc.v1.CreateMemoryResponse\x12\x64\n\x13\x42\x61tchCreateMemories\x12%.memsvc.v1.BatchCreateMemoriesRequest\x1a&.memsvc.v1.BatchCreateMemoriesResponse\x12Y\n\x0eImportMemories\x12 .memsvc.v1.ImportMemoriesRequest\x1a!.memsvc.v1.ImportMemoriesResponse(\x01\x30\x01\x12\x46\n\tGetMemory\x12\x1b.memsvc.v1.GetMemoryRequest\x1a\x1c.memsvc.v1.GetMemoryResponse\x12[\n\x10\x42\x61tchGetMemories\x12\".memsvc.v1.BatchGetMemoriesRequest\x1a#.memsvc.v1.BatchGetMemoriesResponse\x12O\n\x0cListMemories\x12\x1e.memsvc.v1.ListMemoriesRequest\x1a\x1f.memsvc.v1.ListMemoriesResponse\x12O\n\x0cUpdateMemory\x12\x1e.memsvc.v1.UpdateMemoryRequest\x1a\x1f.memsvc.v1.UpdateMemoryResponse\x12O\n\x0c\x44\x65leteMemory\x12\x1e.memsvc.v1.DeleteMemoryRequest\x1a\x1f.memsvc.v1.DeleteMemoryResponse\x12R\n\rRestoreMemory\x12\x1f.memsvc.v1.RestoreMemoryRequest\x1a .memsvc.v1.RestoreMemoryResponse\x12X\n\x0fSupersedeMemory\x12!.memsvc.v1.SupersedeMemoryRequest\x1a\".memsvc.v1.SupersedeMemoryResponse\x12R\n\rListConflicts\x12\x1f.memsvc.v1.ListConflictsRequest\x1a .memsvc.v1.ListConflictsResponse\x12X\n\x0fResolveConflict\x12!.memsvc.v1.ResolveConflictRequest\x1a\".memsvc.v1.ResolveConflictResponse\x12R\n\rCaptureMemory\x12\x1f.memsvc.v1.CaptureMemoryRequest\x1a .memsvc.v1.CaptureMemoryResponse\x12R\n\rFlushMessages\x12\x1f.memsvc.v1.FlushMessagesRequest\x1a .memsvc.v1.FlushMessagesResponse\x12O\n\x0c\x41ppendMemory\x12\x1e.memsvc.v1.AppendMemoryRequest\x1a\x1f.memsvc.v1.AppendMemoryResponse\x12W\n\x0eIngestDocument\x12 .memsvc.v1.IngestDocumentRequest\x1a!.memsvc.v1.IngestDocumentResponse(\x01\x12T\n\rWatchMemories\x12\x1f.memsvc.v1.WatchMemoriesRequest\x1a .memsvc.v1.WatchMemoriesResponse0\x01\x12X\n\x0fListQuarantined\x12!.memsvc.v1.ListQuarantinedRequest\x1a\".memsvc.v1.ListQuarantinedResponse\x12O\n\x0cReviewMemory\x12\x1e.memsvc.v1.ReviewMemoryRequest\x1a\x1f.memsvc.v1.ReviewMemoryResponse\x12R\n\rListRevisions\x12\x1f.memsvc.v1.ListRevisionsRequest\x1a .memsvc.v1.ListRevisionsResponse\x12U\n\x0eRollbackMemory\x12 .memsvc.v1.RollbackMemoryRequest\x1a!.memsvc.v1.RollbackMemoryResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,52 +39,52 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.memory_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_CREATEMEMORYREQUEST']._serialized_start=200
-  _globals['_CREATEMEMORYREQUEST']._serialized_end=409
-  _globals['_CREATEMEMORYRESPONSE']._serialized_start=412
-  _globals['_CREATEMEMORYRESPONSE']._serialized_end=580
-  _globals['_BATCHMEMORY']._serialized_start=582
-  _globals['_BATCHMEMORY']._serialized_end=646
-  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_start=649
-  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_end=856
-  _globals['_BATCHCREATERESULT']._serialized_start=859
-  _globals['_BATCHCREATERESULT']._serialized_end=1036
-  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_start=1038
-  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_end=1141
-  _globals['_IMPORTMEMORIESREQUEST']._serialized_start=1143
-  _globals['_IMPORTMEMORIESREQUEST']._serialized_end=1258
-  _globals['_IMPORTHEADER']._serialized_start=1261
-  _globals['_IMPORTHEADER']._serialized_end=1412
-  _globals['_IMPORTBATCH']._serialized_start=1414
-  _globals['_IMPORTBATCH']._serialized_end=1490
-  _globals['_IMPORTFAILURE']._serialized_start=1492
-  _globals['_IMPORTFAILURE']._serialized_end=1561
-  _globals['_IMPORTMEMORIESRESPONSE']._serialized_start=1564
-  _globals['_IMPORTMEMORIESRESPONSE']._serialized_end=1828
-  _globals['_GETMEMORYREQUEST']._serialized_start=1831
-  _globals['_GETMEMORYREQUEST']._serialized_end=1967
-  _globals['_GETMEMORYRESPONSE']._serialized_start=1969
-  _globals['_GETMEMORYRESPONSE']._serialized_end=2023
-  _globals['_BATCHGETMEMORIESREQUEST']._serialized_start=2025
-  _globals['_BATCHGETMEMORIESREQUEST']._serialized_end=2096
-  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_start=2098
-  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_end=2182
-  _globals['_LISTMEMORIESREQUEST']._serialized_start=2185
-  _globals['_LISTMEMORIESREQUEST']._serialized_end=2363
-  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2365
-  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2449
-  _globals['_UPDATEMEMORYREQUEST']._serialized_start=2452
-  _globals['_UPDATEMEMORYREQUEST']._serialized_end=2691
-  _globals['_UPDATEMEMORYRESPONSE']._serialized_start=2693
-  _globals['_UPDATEMEMORYRESPONSE']._serialized_end=2819
-  _globals['_DELETEMEMORYREQUEST']._serialized_start=2822
-  _globals['_DELETEMEMORYREQUEST']._serialized_end=2987
-  _globals['_DELETEMEMORYRESPONSE']._serialized_start=2989
-  _globals['_DELETEMEMORYRESPONSE']._serialized_end=3073
-  _globals['_RESTOREMEMORYREQUEST']._serialized_start=3076
-  _globals['_RESTOREMEMORYREQUEST']._serialized_end=3228
-  _globals['_RESTOREMEMORYRESPONSE']._serialized_start=3230
-  _globals['_RESTOREMEMORYRESPONSE']._serialized_end=3315
-  _globals['_MEMORYSERVICE']._serialized_start=3318
-  _globals['_MEMORYSERVICE']._serialized_end=4865
+  _globals['_CREATEMEMORYREQUEST']._serialized_start=227
+  _globals['_CREATEMEMORYREQUEST']._serialized_end=488
+  _globals['_CREATEMEMORYRESPONSE']._serialized_start=491
+  _globals['_CREATEMEMORYRESPONSE']._serialized_end=699
+  _globals['_BATCHMEMORY']._serialized_start=701
+  _globals['_BATCHMEMORY']._serialized_end=765
+  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_start=768
+  _globals['_BATCHCREATEMEMORIESREQUEST']._serialized_end=1027
+  _globals['_BATCHCREATERESULT']._serialized_start=1030
+  _globals['_BATCHCREATERESULT']._serialized_end=1247
+  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_start=1249
+  _globals['_BATCHCREATEMEMORIESRESPONSE']._serialized_end=1352
+  _globals['_IMPORTMEMORIESREQUEST']._serialized_start=1354
+  _globals['_IMPORTMEMORIESREQUEST']._serialized_end=1469
+  _globals['_IMPORTHEADER']._serialized_start=1472
+  _globals['_IMPORTHEADER']._serialized_end=1675
+  _globals['_IMPORTBATCH']._serialized_start=1677
+  _globals['_IMPORTBATCH']._serialized_end=1753
+  _globals['_IMPORTFAILURE']._serialized_start=1755
+  _globals['_IMPORTFAILURE']._serialized_end=1824
+  _globals['_IMPORTMEMORIESRESPONSE']._serialized_start=1827
+  _globals['_IMPORTMEMORIESRESPONSE']._serialized_end=2110
+  _globals['_GETMEMORYREQUEST']._serialized_start=2113
+  _globals['_GETMEMORYREQUEST']._serialized_end=2272
+  _globals['_GETMEMORYRESPONSE']._serialized_start=2274
+  _globals['_GETMEMORYRESPONSE']._serialized_end=2362
+  _globals['_BATCHGETMEMORIESREQUEST']._serialized_start=2364
+  _globals['_BATCHGETMEMORIESREQUEST']._serialized_end=2435
+  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_start=2437
+  _globals['_BATCHGETMEMORIESRESPONSE']._serialized_end=2521
+  _globals['_LISTMEMORIESREQUEST']._serialized_start=2524
+  _globals['_LISTMEMORIESREQUEST']._serialized_end=2702
+  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2704
+  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2788
+  _globals['_UPDATEMEMORYREQUEST']._serialized_start=2791
+  _globals['_UPDATEMEMORYREQUEST']._serialized_end=3082
+  _globals['_UPDATEMEMORYRESPONSE']._serialized_start=3085
+  _globals['_UPDATEMEMORYRESPONSE']._serialized_end=3251
+  _globals['_DELETEMEMORYREQUEST']._serialized_start=3254
+  _globals['_DELETEMEMORYREQUEST']._serialized_end=3419
+  _globals['_DELETEMEMORYRESPONSE']._serialized_start=3421
+  _globals['_DELETEMEMORYRESPONSE']._serialized_end=3505
+  _globals['_RESTOREMEMORYREQUEST']._serialized_start=3508
+  _globals['_RESTOREMEMORYREQUEST']._serialized_end=3660
+  _globals['_RESTOREMEMORYRESPONSE']._serialized_start=3662
+  _globals['_RESTOREMEMORYRESPONSE']._serialized_end=3747
+  _globals['_MEMORYSERVICE']._serialized_start=3750
+  _globals['_MEMORYSERVICE']._serialized_end=5561
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -25,7 +26,8 @@ class CreateMemoryRequest(_message.Message):
     """CreateMemoryRequest asks to store one memory.
 
     Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
-    (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length.
+    (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
+    for the key of a memory that was superseded.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -36,6 +38,7 @@ class CreateMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ON_DUPLICATE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.
@@ -44,6 +47,8 @@ class CreateMemoryRequest(_message.Message):
     """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where the memory is stored. Required."""
@@ -70,10 +75,11 @@ class CreateMemoryRequest(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "memory", b"memory", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -88,6 +94,7 @@ class CreateMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. Never UNSPECIFIED."""
@@ -96,6 +103,12 @@ class CreateMemoryResponse(_message.Message):
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the new content contradicts, at most 16, those with the newest memories first. They were handled
+        as conflict_policy says. In a repeated answer their memories are as they are now.
+        """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
@@ -107,11 +120,12 @@ class CreateMemoryResponse(_message.Message):
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -165,6 +179,7 @@ class BatchCreateMemoriesRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ON_DUPLICATE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.
@@ -173,6 +188,8 @@ class BatchCreateMemoriesRequest(_message.Message):
     """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where the memories are stored unless they say otherwise. Required."""
@@ -191,10 +208,11 @@ class BatchCreateMemoriesRequest(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "memories", b"memories", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,6 +227,7 @@ class BatchCreateResult(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done. UNSPECIFIED when it failed."""
@@ -218,7 +237,13 @@ class BatchCreateResult(_message.Message):
 
     @_builtins.property
     def status(self) -> _types_pb2.ItemStatus:
-        """status says how it went; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS (MEMORY_EXISTS)."""
+        """status says how it went; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS (MEMORY_EXISTS),
+        FAILED_PRECONDITION (MEMORY_SUPERSEDED).
+        """
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the item contradicts, items before it included; as in CreateMemoryResponse.conflicts."""
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
@@ -230,11 +255,12 @@ class BatchCreateResult(_message.Message):
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         status: _types_pb2.ItemStatus | None = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -315,6 +341,7 @@ class ImportHeader(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ON_DUPLICATE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id names the import, so that it can be resumed within 24 hours of its last message. Any string of at most
     128 characters; a UUID is advised. Use it in one stream at a time. Empty: the import cannot be resumed.
@@ -324,6 +351,11 @@ class ImportHeader(_message.Message):
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says what `next_index` and `done` wait for. Unspecified: STORED. With INDEXED the last response comes when
     searches see every stored memory.
+    """
+    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that an imported one contradicts, earlier ones of the import
+    included. Unspecified: nothing is compared, as an import is mostly history; later writes are compared with what it
+    stored.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -336,10 +368,11 @@ class ImportHeader(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -424,6 +457,7 @@ class ImportMemoriesResponse(_message.Message):
     DONE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTED_FIELD_NUMBER: _builtins.int
     received: _builtins.int
     """received is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
@@ -449,6 +483,8 @@ class ImportMemoriesResponse(_message.Message):
     """
     memories_per_second: _builtins.float
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
+    conflicts: _builtins.int
+    """conflicts is how many conflicts were found; ListConflicts shows them. It never shrinks."""
     redacted: _builtins.int
     """redacted is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
@@ -470,11 +506,12 @@ class ImportMemoriesResponse(_message.Message):
         done: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         memories_per_second: _builtins.float = ...,
+        conflicts: _builtins.int = ...,
         redacted: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -493,6 +530,7 @@ class GetMemoryRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    INCLUDE_CHAIN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
@@ -501,6 +539,8 @@ class GetMemoryRequest(_message.Message):
     """key is the memory's key: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
     the global memories.
     """
+    include_chain: _builtins.bool
+    """include_chain also asks for the chain of supersession that the memory is part of. False: it is left out."""
     revision: _builtins.int
     """revision asks for the memory as it was at this revision, also when it is DELETED by now. Only with `id`, and not
     together with as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
@@ -521,12 +561,13 @@ class GetMemoryRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
         key: _builtins.str = ...,
+        include_chain: _builtins.bool = ...,
         revision: _builtins.int = ...,
         as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -541,18 +582,27 @@ class GetMemoryResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORY_FIELD_NUMBER: _builtins.int
+    CHAIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision, or the one asked for. Always set."""
+
+    @_builtins.property
+    def chain(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """chain is the memory with those it superseded, at once or by way of others, before it, and those that superseded it
+        after it: the oldest first, at most 100 on either side. A memory that is deleted or not visible ends it. Empty unless
+        include_chain.
+        """
 
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
+        chain: _abc.Iterable[_types_pb2.Memory] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -712,7 +762,8 @@ class UpdateMemoryRequest(_message.Message):
     """UpdateMemoryRequest asks to change fields of a memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when the new key
-    or content is another memory's; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    or content is another memory's; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
+    status or key of a memory that was superseded.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -724,6 +775,7 @@ class UpdateMemoryRequest(_message.Message):
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     expected_revision: _builtins.int
     """expected_revision is the revision that the change is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
@@ -732,6 +784,8 @@ class UpdateMemoryRequest(_message.Message):
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says from where to look. Required. It does not move the memory."""
@@ -767,10 +821,11 @@ class UpdateMemoryRequest(_message.Message):
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "memory", b"memory", "request_id", b"request_id", "scope", b"scope", "update_mask", b"update_mask", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "expected_revision", b"expected_revision", "memory", b"memory", "request_id", b"request_id", "scope", b"scope", "update_mask", b"update_mask", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -784,12 +839,19 @@ class UpdateMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as it is now. Always set."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what the memory newly contradicts, as in CreateMemoryResponse.conflicts. Empty when the change leaves
+        what it states as it was.
+        """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
@@ -800,11 +862,12 @@ class UpdateMemoryResponse(_message.Message):
         *,
         memory: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -905,9 +968,10 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, DEPRECATED, CONFLICTED or QUARANTINED memory changes nothing
-    and is no error. A memory that waited for a review when it was deleted, or was rejected by one, becomes QUARANTINED
-    again. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
+    and is no error; a DEPRECATED one whose successor was removed for good is ACTIVE again. A memory that waited for a
+    review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
+    other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
     """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from memsvc.v1 import capture_pb2 as memsvc_dot_v1_dot_capture__pb2
+from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
 from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
@@ -92,6 +93,21 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/RestoreMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+                _registered_method=True)
+        self.SupersedeMemory = channel.unary_unary(
+                '/memsvc.v1.MemoryService/SupersedeMemory',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListConflicts = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListConflicts',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+                _registered_method=True)
+        self.ResolveConflict = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ResolveConflict',
+                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
                 _registered_method=True)
         self.CaptureMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/CaptureMemory',
@@ -224,6 +240,28 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SupersedeMemory(self, request, context):
+        """SupersedeMemory puts a new memory, or one that is there, in the place of an old one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListConflicts(self, request, context):
+        """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
+        acknowledged before, and it does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveConflict(self, request, context):
+        """ResolveConflict settles an open conflict between two memories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CaptureMemory(self, request, context):
         """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction.
         """
@@ -339,6 +377,21 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RestoreMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.SerializeToString,
+            ),
+            'SupersedeMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.SupersedeMemory,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.SerializeToString,
+            ),
+            'ListConflicts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConflicts,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.SerializeToString,
+            ),
+            'ResolveConflict': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveConflict,
+                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.SerializeToString,
             ),
             'CaptureMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.CaptureMemory,
@@ -639,6 +692,87 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/RestoreMemory',
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_memory__service__pb2.RestoreMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SupersedeMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/SupersedeMemory',
+            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConflicts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListConflicts',
+            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveConflict(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ResolveConflict',
+            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
+            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
             options,
             channel_credentials,
             insecure,

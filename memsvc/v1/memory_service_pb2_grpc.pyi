@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import capture_pb2 as _capture_pb2
+from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
 from memsvc.v1 import review_pb2 as _review_pb2
@@ -79,6 +80,14 @@ class MemoryServiceStub:
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.SupersedeMemoryRequest, _conflicts_pb2.SupersedeMemoryResponse]
+    """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+    ListConflicts: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.ListConflictsRequest, _conflicts_pb2.ListConflictsResponse]
+    """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
+    acknowledged before, and it does not count as an access.
+    """
+    ResolveConflict: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]
+    """ResolveConflict settles an open conflict between two memories."""
     CaptureMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]
     """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
     FlushMessages: _grpc.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]
@@ -155,6 +164,14 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    SupersedeMemory: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.SupersedeMemoryRequest, _conflicts_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
+    """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+    ListConflicts: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.ListConflictsRequest, _conflicts_pb2.ListConflictsResponse]  # type: ignore[assignment]
+    """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
+    acknowledged before, and it does not count as an access.
+    """
+    ResolveConflict: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]  # type: ignore[assignment]
+    """ResolveConflict settles an open conflict between two memories."""
     CaptureMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
     """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
     FlushMessages: _aio.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]  # type: ignore[assignment]
@@ -282,6 +299,32 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
         """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+
+    @_abc_1.abstractmethod
+    def SupersedeMemory(
+        self,
+        request: _conflicts_pb2.SupersedeMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conflicts_pb2.SupersedeMemoryResponse, _abc.Awaitable[_conflicts_pb2.SupersedeMemoryResponse]]:
+        """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+
+    @_abc_1.abstractmethod
+    def ListConflicts(
+        self,
+        request: _conflicts_pb2.ListConflictsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conflicts_pb2.ListConflictsResponse, _abc.Awaitable[_conflicts_pb2.ListConflictsResponse]]:
+        """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
+        acknowledged before, and it does not count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def ResolveConflict(
+        self,
+        request: _conflicts_pb2.ResolveConflictRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conflicts_pb2.ResolveConflictResponse, _abc.Awaitable[_conflicts_pb2.ResolveConflictResponse]]:
+        """ResolveConflict settles an open conflict between two memories."""
 
     @_abc_1.abstractmethod
     def CaptureMemory(

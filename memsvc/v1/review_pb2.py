@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16memsvc/v1/review.proto\x12\tmemsvc.v1\x1a\x15memsvc/v1/types.proto\"\x83\x01\n\x16ListQuarantinedRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"W\n\x17ListQuarantinedResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc2\x01\n\x13ReviewMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12)\n\x07verdict\x18\x03 \x01(\x0e\x32\x18.memsvc.v1.ReviewVerdict\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"T\n\x14ReviewMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t*f\n\rReviewVerdict\x12\x1e\n\x1aREVIEW_VERDICT_UNSPECIFIED\x10\x00\x12\x1a\n\x16REVIEW_VERDICT_APPROVE\x10\x01\x12\x19\n\x15REVIEW_VERDICT_REJECT\x10\x02\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16memsvc/v1/review.proto\x12\tmemsvc.v1\x1a\x19memsvc/v1/conflicts.proto\x1a\x15memsvc/v1/types.proto\"\x83\x01\n\x16ListQuarantinedRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"W\n\x17ListQuarantinedResponse\x12#\n\x08memories\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc2\x01\n\x13ReviewMemoryRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\n\n\x02id\x18\x02 \x01(\t\x12)\n\x07verdict\x18\x03 \x01(\x0e\x32\x18.memsvc.v1.ReviewVerdict\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"|\n\x14ReviewMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x12&\n\tconflicts\x18\x03 \x03(\x0b\x32\x13.memsvc.v1.Conflict*f\n\rReviewVerdict\x12\x1e\n\x1aREVIEW_VERDICT_UNSPECIFIED\x10\x00\x12\x1a\n\x16REVIEW_VERDICT_APPROVE\x10\x01\x12\x19\n\x15REVIEW_VERDICT_REJECT\x10\x02\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,14 +34,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.review_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_REVIEWVERDICT']._serialized_start=566
-  _globals['_REVIEWVERDICT']._serialized_end=668
-  _globals['_LISTQUARANTINEDREQUEST']._serialized_start=61
-  _globals['_LISTQUARANTINEDREQUEST']._serialized_end=192
-  _globals['_LISTQUARANTINEDRESPONSE']._serialized_start=194
-  _globals['_LISTQUARANTINEDRESPONSE']._serialized_end=281
-  _globals['_REVIEWMEMORYREQUEST']._serialized_start=284
-  _globals['_REVIEWMEMORYREQUEST']._serialized_end=478
-  _globals['_REVIEWMEMORYRESPONSE']._serialized_start=480
-  _globals['_REVIEWMEMORYRESPONSE']._serialized_end=564
+  _globals['_REVIEWVERDICT']._serialized_start=633
+  _globals['_REVIEWVERDICT']._serialized_end=735
+  _globals['_LISTQUARANTINEDREQUEST']._serialized_start=88
+  _globals['_LISTQUARANTINEDREQUEST']._serialized_end=219
+  _globals['_LISTQUARANTINEDRESPONSE']._serialized_start=221
+  _globals['_LISTQUARANTINEDRESPONSE']._serialized_end=308
+  _globals['_REVIEWMEMORYREQUEST']._serialized_start=311
+  _globals['_REVIEWMEMORYREQUEST']._serialized_end=505
+  _globals['_REVIEWMEMORYRESPONSE']._serialized_start=507
+  _globals['_REVIEWMEMORYRESPONSE']._serialized_end=631
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -176,21 +177,27 @@ class ReviewMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as it is now: ACTIVE when approved, DELETED when rejected. Always set."""
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+        """conflicts are what an approved memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
+        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1174,7 +1174,8 @@ class Filter(_message.Message):
     """min_trust is the least trust: 0 to 1. Absent: no bound."""
     include_not_valid: _builtins.bool
     """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
-    valid_from lies after it, or whose valid_to does not. False: they are left out.
+    valid_from lies after it, or whose valid_to does not. False: they are left out. But DEPRECATED ones that `statuses`
+    or `where` ask for are found after their valid_to, too, unless AsOf.valid_time is given.
     """
     sessions: Global___SessionVisibility.ValueType
     """sessions says whose private memories may be found: those of layer SESSION, the messages of sessions above all.

@@ -12,6 +12,8 @@ from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.capture.storing import Storing
+from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.read.access_counts import AccessCounts
@@ -44,6 +46,8 @@ class Writing:
     remember: Remember
     revise: Revise
     importing: Importing
+    supersede: Supersede
+    resolve: Resolve
     append: Append
     storing: Storing
     accesses: AccessCounts
@@ -82,18 +86,20 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     )
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
-    requests = Requests(committer, store.memories)
+    requests = Requests(committer, store.memories, store.conflicts)
     return Writing(
         committer=committer,
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
+        supersede=Supersede(drafting, recording, requests, store.memories),
+        resolve=Resolve(drafting, recording, requests, store),
         append=Append(drafting, recording, requests, store.memories, utc_now),
         storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
         drafting=drafting,
         watching=_watching(settings, store, committer, stack),
-        reviewing=Reviewing(recording, requests, utc_now),
+        reviewing=Reviewing(drafting, recording, requests),
         checkpoints=Checkpoints(store, committer, utc_now),
         checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
     )

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import contexts, ingest, latency, quality, sessions, start, waits
 from tests.bench import requests as asking
+from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
 from tests.bench.embedding import measure_queries, opened_embedder
@@ -79,6 +80,10 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             await _fill(server, corpus, plan, report, screen)
             if "latency" in plan.parts:
                 latencies = await _latencies(server, corpus, plan, screen)
+                if is_largest:
+                    step = screen.stage(f"{size}: writes that contradict")
+                    report.add(*await measure_conflicts(server, corpus.dimension, plan.searches))
+                    step()
             if "contexts" in plan.parts:
                 report.add(*await measure_contexts(server, corpus, plan.searches, screen.stage(f"{size}: contexts", 2)))
             if "sessions" in plan.parts:

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
@@ -42,6 +43,7 @@ class Owner:
     user: str
     memories: dict[str, types.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    conflict_id: str = ""
     moved_in: types.AsOf = field(default_factory=types.AsOf)
 
     @property
@@ -90,6 +92,12 @@ class Owner:
                 context_pb.RenderContextRequest(scope=self.home, query=WORD), timeout=TIMEOUT
             ).summary.context_cursor,
         }
+        for port in (80, 90):
+            text = f"The port of {WORD} secretproject is {port}."
+            self.memories[f"port {port}"] = create(self.stubs, self.home, text, kind=types.MEMORY_KIND_FACT)
+        listed = conflicts_pb.ListConflictsRequest(scope=self.home, page_size=1)
+        [conflict] = self.stubs.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
+        self.conflict_id = conflict.id
         assert all(self.tokens.values())
         self.moved_in = types.AsOf(known_time=gone.memory.update_time)
         for name in ("world", "project", "private"):
@@ -325,6 +333,63 @@ def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """Not what is deleted, nor anything else."""
     for memory_id in stranger.ids:
         yield [pb.RestoreMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def SupersedeMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Neither by a new memory, nor by one's own, nor one's own by theirs; and not by a request of the owner's."""
+    own = types.Memory(content=f"mine {uuid.uuid4()}")
+    request = pb.CreateMemoryRequest(scope=stranger.scope, memory=own)
+    mine = stranger.owner.stubs.memory.CreateMemory(request, timeout=TIMEOUT).memory
+    for memory_id in stranger.ids:
+        new = types.Memory(content=f"taken over {uuid.uuid4()}")
+        for old_id, by in (
+            (memory_id, new),
+            (memory_id, types.Memory(id=mine.id)),
+            (mine.id, types.Memory(id=memory_id)),
+        ):
+            request_id = str(uuid.uuid4())
+            yield (
+                [
+                    conflicts_pb.SupersedeMemoryRequest(
+                        scope=stranger.scope, id=old_id, memory=by, request_id=request_id
+                    )
+                ],
+                NOT_FOUND,
+            )
+
+
+@case
+def ListConflicts(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no state, of no memory; whoever stands in the project sees those of the project."""
+    if "project" not in stranger.hidden:
+        return
+    states = [1, 2, 3, 4, 5]
+    for memory_id in ("", *stranger.ids, stranger.owner.memories["port 80"].id):
+        yield (
+            [
+                conflicts_pb.ListConflictsRequest(
+                    scope=stranger.scope, states=states, memory_id=memory_id, page_size=1000
+                )
+            ],
+            OK,
+        )
+
+
+@case
+def ResolveConflict(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no way."""
+    if "project" not in stranger.hidden:
+        return
+    for resolution in (1, 2, 3):
+        yield (
+            [
+                conflicts_pb.ResolveConflictRequest(
+                    scope=stranger.scope, conflict_id=stranger.owner.conflict_id, resolution=resolution
+                )
+            ],
+            NOT_FOUND,
+        )
 
 
 @case
@@ -680,7 +745,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     create(stubs, fresh.home, "The last one.")
 
     for name, (scope, hidden) in places(user).items():
-        more = 0 if "world" in hidden else 1 if "project" in hidden else 9
+        more = 0 if "world" in hidden else 1 if "project" in hidden else 11
         assert tuple(count + more for count in before[name]) == counted(scope), name
 
 

@@ -60,6 +60,9 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "SupersedeMemory": one | memory,
+        "ListConflicts": {"scope": scope},
+        "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
         "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
         "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
         "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
@@ -100,6 +103,7 @@ SCOPES = {
 }
 SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
+    "SupersedeMemory", "ListConflicts", "ResolveConflict",
     "CaptureMemory", "FlushMessages", "AppendMemory", "CreateSession", "ListSessions",
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
@@ -481,13 +485,16 @@ def table() -> Iterator[Wrong]:
         new = Memory(content="x") if (memory, paths) in MEMORIES else Memory()
         new.MergeFrom(memory)
         yield Wrong("CreateMemory", {"memory": new}, paths)
+        # Whether its sources are there matters only once the memory to be superseded is.
+        if "memory.derived_from[1]" not in paths:
+            yield Wrong("SupersedeMemory", {"memory": new}, paths)
     for memory, paths in MEMORIES:
         changed = Memory(id=ID)
         changed.MergeFrom(memory)
         yield Wrong("UpdateMemory", {"memory": changed}, paths)
     for method in (
         "CreateMemory", "BatchCreateMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory", "CaptureMemory",
-        "FlushMessages", "AppendMemory", "ReviewMemory",
+        "FlushMessages", "AppendMemory", "ReviewMemory", "SupersedeMemory", "ResolveConflict",
     ):  # fmt: skip
         for fields, paths in OPTIONS:
             yield Wrong(method, fields, paths)
@@ -504,6 +511,7 @@ def table() -> Iterator[Wrong]:
     ):  # fmt: skip
         for fields, paths in rows:
             yield Wrong(method, fields, paths)
+    yield from _conflicts()
     for message, paths in MESSAGES:
         yield Wrong("AppendMessages", {"messages": [message]}, paths)
     for method, fields, paths in SESSIONS:
@@ -539,6 +547,24 @@ def _watches() -> Iterator[Wrong]:
     yield Wrong("ListQuarantined", {"page_token": "x"}, ("page_token",))
     yield Wrong("ReviewMemory", {"verdict": 0}, ("verdict",))
     yield Wrong("ReviewMemory", {"verdict": 9}, ("verdict",))
+
+
+def _conflicts() -> Iterator[Wrong]:
+    for method in ("CreateMemory", "BatchCreateMemories", "UpdateMemory", "SupersedeMemory"):
+        yield Wrong(method, {"conflict_policy": 4}, ("conflict_policy",))
+    yield Wrong("SupersedeMemory", {"id": "", "expected_revision": -1}, ("expected_revision", "id"))
+    yield Wrong("SupersedeMemory", {"memory": None}, ("memory.content",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id="x")}, ("memory.id",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id=ID, content="x")}, ("memory",))
+    yield Wrong("SupersedeMemory", {"memory": Memory(id=ID), "vector": [1.0]}, ("vector",))
+    yield Wrong("SupersedeMemory", {"vector": [1.0]}, ("vector",))
+    yield Wrong("ListConflicts", {"states": [0, 6], "memory_id": "x"}, ("memory_id", "states[0]", "states[1]"))
+    yield Wrong("ListConflicts", {"states": [1] * 17}, ("states",))
+    yield Wrong("ListConflicts", {"page_size": -1}, ("page_size",))
+    for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "\x00"):
+        yield Wrong("ListConflicts", {"page_token": token}, ("page_token",))
+    yield Wrong("ResolveConflict", {"conflict_id": "x", "resolution": 0}, ("conflict_id", "resolution"))
+    yield Wrong("ResolveConflict", {"resolution": 4}, ("resolution",))
 
 
 def _others() -> Iterator[Wrong]:

@@ -108,6 +108,7 @@ def _decision(one: Mapping[str, Any], results: Iterator[Answered], known: Mappin
         return Decision(one["text"], False, reason, one["detail"], known.get(one["known"]))  # noqa: FBT003 - in order
     answered = next(results)
     if isinstance(answered, Written):
-        return Decision(one["text"], True, reason, one["detail"], answered.memory, answered.outcome)  # noqa: FBT003
+        stored = (answered.memory, answered.outcome, answered.conflicts)
+        return Decision(one["text"], True, reason, one["detail"], *stored)  # noqa: FBT003
     # Removed for good since the request came first.
     return Decision(one["text"], True, reason, one["detail"])  # noqa: FBT003

@@ -202,4 +202,5 @@ def _told(noted: Noted) -> Flushed:
         decider=Decider(note["decider"]),
         notice=note["notice"],
         position=noted.position,
+        conflicts=tuple(conflict for result in written for conflict in result.conflicts),
     )

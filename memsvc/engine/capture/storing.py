@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, OnDuplicate, Outcome, Redaction, Rejected, Written
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
@@ -48,7 +49,7 @@ class Storing:
         items = [self._drafting.prepare(scope, draft) for draft in drafts]
 
         def work(transaction: Transaction) -> tuple[list[Placed | Rejected], Json]:
-            placed = self._placing.place(transaction, items, OnDuplicate.RETURN_EXISTING)
+            placed = self._placing.place(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
             return [rejection(result) for result in placed], note
 
         noted = self._requests.once_noted(request, work)

@@ -19,6 +19,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.mending import Mending, in_question
 from memsvc.engine.history.checkpoints import in_scope
 from memsvc.engine.history.past import SLICE, Past
 from memsvc.engine.write.committer import Committer
@@ -46,7 +47,10 @@ class _Item:
 
 @dataclass(slots=True)
 class _Run:
-    """One rollback at work. What was known at *started* goes back, and nothing that was written later."""
+    """One rollback at work. What was known at *started* goes back, and nothing that was written later.
+
+    *unsettled* are the ids of memories whose conflicts and links are to be mended once all have gone back.
+    """
 
     scope: Scope
     request: Request
@@ -57,11 +61,13 @@ class _Run:
     unreturned: list[Unreturned] = field(default_factory=list)
     unreturned_count: int = 0
     released: set[str] = field(default_factory=set)
+    unsettled: set[str] = field(default_factory=set)
     position: int = 0
 
     def copy(self) -> _Run:
         """Return a run that can be changed without this one: a part may have to be done twice."""
-        return replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned), released=set(self.released))
+        own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
+        return replace(own, released=set(self.released), unsettled=set(self.unsettled))
 
     def leave(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
         """Note a memory that stays as it is."""
@@ -90,6 +96,7 @@ class _Run:
             "unreturned": [(one.memory_id, one.reason.value, one.in_the_way) for one in self.unreturned],
             "unreturned_count": self.unreturned_count,
             "released": sorted(self.released),
+            "unsettled": sorted(self.unsettled),
             "position": self.position,
         }
 
@@ -103,6 +110,7 @@ class _Run:
             unreturned=[Unreturned(name, Kept(reason), other) for name, reason, other in answer["unreturned"]],
             unreturned_count=answer["unreturned_count"],
             released=set(answer["released"]),
+            unsettled=set(answer["unsettled"]),
             position=answer["position"],
         )
 
@@ -118,6 +126,7 @@ class CheckpointRollback:
         self._committer = committer
         self._recording = recording
         self._now = now
+        self._mending = Mending(recording, now)
 
     def preview(self, scope: Scope, name: str) -> RollbackReport:
         """Return what a rollback would do, and change nothing.
@@ -154,7 +163,7 @@ class CheckpointRollback:
         items = [item for item, _ in self._differing(run)]
         # What is to go away first: it may hold the keys and contents that the others need.
         items.sort(key=lambda item: not item.goes_away)
-        run = self._all(run, items, deadline)
+        run = self._mended(self._all(run, items, deadline))
         self._note_purged(run)
         committed = self._committer.submit(lambda transaction: _closed(transaction, run))
         return replace(committed.value.report(), position=committed.position)
@@ -233,6 +242,21 @@ class CheckpointRollback:
 
         return self._committer.submit(work).value
 
+    def _mended(self, run: _Run) -> _Run:
+        """Bring conflicts and links in line with what has gone back."""
+
+        def work(transaction: Transaction) -> _Run:
+            own = _resumed(transaction, run)
+            chosen = sorted(own.unsettled)[:PART]
+            self._mending.mend(transaction, chosen, reach=in_scope(own.scope), since=own.checkpoint.known_time)
+            own.unsettled.difference_update(chosen)
+            remember(transaction, own.request, own.as_json(done=False))
+            return own
+
+        while run.unsettled:
+            run = self._committer.submit(work).value
+        return run
+
     @staticmethod
     def _name_the_moment(transaction: Transaction, run: _Run) -> None:
         if run.undo:
@@ -278,6 +302,7 @@ class _Part:
         if holder is None:
             record, _ = self._recording.claimed(self._transaction, self._recording.record(before, after))
             self._transaction.update(before, record, action_of(before, after))
+            run.unsettled |= in_question(self._transaction, before, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:
             return False

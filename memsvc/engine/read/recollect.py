@@ -12,6 +12,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.query import Order, PageCursor, Selection
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import session_privacy, visible
+from memsvc.engine.conflicts.finding import chain_of
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.ports.metadata import MemoryReads
 
@@ -53,6 +54,10 @@ class Recollect:
         found = {memory_id: memory for memory_id, memory in stored.items() if _is_there(memory, scope)}
         self._accesses.note(found)
         return found
+
+    def chain(self, scope: Scope, memory: Memory) -> list[Memory]:
+        """Return the chain of supersession that *memory* is part of, the oldest first; it counts no access."""
+        return chain_of(self._reads, scope, memory)
 
     def page(
         self, scope: Scope, selection: Selection, *, order: Order, after: PageCursor | None, limit: int

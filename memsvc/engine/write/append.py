@@ -14,6 +14,7 @@ from memsvc.domain.keys import convention_of
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.write.changing import changed, values_of_draft
 from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed
@@ -81,6 +82,7 @@ class Append:
         self._requests = requests
         self._reads = reads
         self._now = now
+        self._contradictions = Contradictions(drafting, recording)
 
     def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
         """Add *content* to the end of the memory under *key*, or create it as its key says; outcome UPDATED or CREATED.
@@ -96,7 +98,9 @@ class Append:
         prepared = self._drafting.prepare(scope, Draft(content, key=key, kind=_kind_under(key)))
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
-        (written,), _ = self._requests.once(request, lambda transaction: [self._append(transaction, addition, plan)])
+        (written,), _ = self._requests.once(
+            request, lambda tx: [self._compared(tx, self._append(tx, addition, plan), options)]
+        )
         if not isinstance(written, Written):
             raise gone(written)
         return replace(written, redactions=prepared.redactions)
@@ -123,6 +127,12 @@ class Append:
         record, _ = self._recording.claimed(transaction, plan.record)
         transaction.update(before, record, ChangeAction.UPDATED)
         return Placed(record.memory, Outcome.UPDATED)
+
+    def _compared(self, transaction: Transaction, placed: Placed, options: WriteOptions) -> Placed:
+        """Settle the conflicts of what was written, and look what it contradicts."""
+        written = [placed.memory]
+        findings = self._contradictions.look(transaction, written, policy=options.on_conflict, changed=written)
+        return Placed(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
 
     def _create(self, transaction: Transaction, addition: _Addition) -> Placed:
         record, _ = self._recording.claimed(transaction, addition.prepared.record)

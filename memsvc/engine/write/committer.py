@@ -26,10 +26,12 @@ class Committed(Generic[T]):
 
     Attributes:
         position: An outbox position; indexes that have reached it know all that the work did, and all that it saw.
+        changes: How many changes the work made, the last of them at *position*.
     """
 
     value: T
     position: int
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class _Done:
 
     value: Any = None
     position: int = 0
+    changes: int = 0
     error: Exception | None = None
 
 
@@ -153,7 +156,7 @@ class Committer:
     def _answer(group: Sequence[_Task], done: Sequence[_Done]) -> None:
         for task, one in zip(group, done, strict=True):
             if one.error is None:
-                task.answer.set_result(Committed(one.value, one.position))
+                task.answer.set_result(Committed(one.value, one.position, one.changes))
             else:
                 task.answer.set_exception(one.error)
 
@@ -166,6 +169,7 @@ def _attempt(task: _Task, transaction: Transaction) -> _Done:
         BackendUnavailableError: The store is gone.
         BackendClosedError: The store was closed.
     """
+    before = transaction.changes
     try:
         with transaction.savepoint():
             value = task.work(transaction)
@@ -173,4 +177,4 @@ def _attempt(task: _Task, transaction: Transaction) -> _Done:
         raise
     except Exception as error:  # noqa: BLE001 - it belongs to the caller, who raises it; the others go on
         return _Done(error=error)
-    return _Done(value, transaction.position)
+    return _Done(value, transaction.position, transaction.changes - before)

@@ -20,6 +20,7 @@ from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, T
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
+from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.ports.metadata import ContentName, Record
@@ -91,10 +92,11 @@ class Drafting:
         require_validity(memory)
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
+        stated = stored_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:
-            return Prepared(draft, Record(memory, chunks, name is not None), name, redactions)
+            return Prepared(draft, Record(memory, chunks, name is not None, statements=stated), name, redactions)
         vector = self.vector_bytes(draft.vector, chunks)
-        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model), name, redactions)
+        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions)
 
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
@@ -123,6 +125,10 @@ class Drafting:
             description = f"Is for content of one chunk; this one has {len(chunks)}: leave the vector out."
             raise InvalidRequestError([Violation("vector", description)])
         return np.asarray(vector, dtype="<f4").tobytes()
+
+    def new_id(self) -> str:
+        """Return an id of the present moment."""
+        return uuid7(self.now(), self._random)
 
     @property
     def model(self) -> str:

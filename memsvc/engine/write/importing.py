@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
@@ -18,7 +19,7 @@ from memsvc.engine.write.requests import Request, digest_of, recall, remember
 from memsvc.ports.metadata import Transaction
 
 _METHOD = "ImportMemories"
-_COUNTS = ("received", "created", "updated", "duplicates", "failed", "redacted", "next_index", "position")
+_COUNTS = ("received", "created", "updated", "duplicates", "failed", "redacted", "conflicts", "next_index", "position")
 _COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUPLICATE: "duplicates"}
 
 
@@ -30,6 +31,14 @@ class _Parts:
     drafting: Drafting
     placing: Placing
     accesses: AccessCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What to do with what is there already."""
+
+    on_duplicate: OnDuplicate
+    on_conflict: ConflictPolicy | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +70,35 @@ class Importing:
         """Import by these parts."""
         self._parts = _Parts(committer, drafting, placing, accesses)
 
-    def begin(self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate) -> ImportRun:
+    def begin(
+        self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
+    ) -> ImportRun:
         """Return the import of this request_id where it stands; without one a new import, which cannot be resumed.
+
+        Without a policy for conflicts what is imported is compared with nothing; later writes are compared with it.
 
         Raises:
             RequestIdReusedError: The request_id belongs to an import of another scope or with another choice.
         """
-        digest = digest_of(scope, on_duplicate) if request_id else ""
+        digest = digest_of(scope, on_duplicate, on_conflict) if request_id else ""
         request = Request(_METHOD, request_id, digest, Reach.from_scope(scope))
         progress = ImportProgress()
         if request_id:
             progress = self._parts.committer.submit(lambda transaction: _opened(transaction, request)).value
-        return ImportRun(self._parts, request, scope, on_duplicate, progress)
+        return ImportRun(self._parts, request, scope, _Choices(on_duplicate, on_conflict), progress)
 
 
 class ImportRun:
     """One import at work; one caller may prepare the next batch while another stores the one before."""
 
     def __init__(
-        self, parts: _Parts, request: Request, scope: Scope, on_duplicate: OnDuplicate, progress: ImportProgress
+        self, parts: _Parts, request: Request, scope: Scope, choices: _Choices, progress: ImportProgress
     ) -> None:
         """Go on from *progress*; `Importing.begin` is the way to get one."""
         self._parts = parts
         self._request = request
         self._scope = scope
-        self._on_duplicate = on_duplicate
+        self._choices = choices
         self._progress = progress
 
     @property
@@ -135,7 +148,7 @@ class ImportRun:
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
             return _Batch(replace(progress, failures=()), ())
-        placed = self._parts.placing.place(transaction, waiting, self._on_duplicate)
+        placed = self._parts.placing.place(transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict)
         results = [rejection(result) for result in placed]
         redacted = sum(isinstance(item, Prepared) and bool(item.redactions) for item in waiting)
         reached = _advanced(progress, results, transaction.position, redacted=redacted)
@@ -162,6 +175,7 @@ def _advanced(
             counts["failed"] += 1
         else:
             counts[_COUNT_OF[result.outcome]] += 1
+            counts["conflicts"] += len(result.conflicts)
     counts["received"] += len(results)
     counts["redacted"] += redacted
     counts["next_index"] += len(results)

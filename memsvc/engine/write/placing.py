@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
-from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemsvcError
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.changing import changed, values_of_draft
 from memsvc.engine.write.drafting import Drafting, Prepared, content_name, require_validity
 from memsvc.engine.write.provenance import Sources, kept_or_new, sourced
@@ -21,10 +25,11 @@ from memsvc.ports.metadata import ContentName, Record, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A memory as a write left or found it."""
+    """A memory as a write left or found it, and what it contradicts."""
 
     memory: Memory
     outcome: Outcome
+    conflicts: tuple[Contradiction, ...] = ()
 
 
 Item: TypeAlias = Prepared | Rejected
@@ -38,9 +43,18 @@ class Placing:
         """Place what *drafting* prepared."""
         self._drafting = drafting
         self._recording = recording
+        self._contradictions = Contradictions(drafting, recording)
 
-    def place(self, transaction: Transaction, items: Sequence[Item], on_duplicate: OnDuplicate) -> list[Result]:
+    def place(
+        self,
+        transaction: Transaction,
+        items: Sequence[Item],
+        on_duplicate: OnDuplicate,
+        on_conflict: ConflictPolicy | None,
+    ) -> list[Result]:
         """Return what became of each item; a later item sees those before it. Items rejected before pass through.
+
+        Without a policy for conflicts what is written is compared with nothing.
 
         Raises:
             UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
@@ -52,7 +66,28 @@ class Placing:
         batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
         batch.look_up(prepared)
         results = [batch.place(item) if isinstance(item, Prepared) else item for item in judged]
-        return batch.settled(results)
+        return self._compared(transaction, batch, batch.settled(results), on_conflict)
+
+    def _compared(
+        self, transaction: Transaction, batch: _Batch, results: list[Result], on_conflict: ConflictPolicy | None
+    ) -> list[Result]:
+        """Return the results with what they contradict, and with their memories as they are after that."""
+        if not batch.changed and (on_conflict is None or not batch.stating):
+            return results
+        # The last result of a memory tells what it contradicts.
+        last = {result.memory.id: result for result in results if isinstance(result, Placed)}
+        stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
+        findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
+        return [
+            Placed(
+                findings.current(result.memory),
+                result.outcome,
+                findings.shown(result.memory) if last[result.memory.id] is result else (),
+            )
+            if isinstance(result, Placed)
+            else result
+            for result in results
+        ]
 
     def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Item | InvalidRequestError]:
         """Return the items with what their sources make of them; one whose source is not there as an error."""
@@ -60,19 +95,27 @@ class Placing:
         judged: list[Item | InvalidRequestError] = []
         for item in items:
             try:
-                judged.append(self._derived(item, sources) if isinstance(item, Prepared) else item)
+                policy = self._drafting.policy
+                judged.append(derived(item, sources, policy) if isinstance(item, Prepared) else item)
             except InvalidRequestError as error:
                 judged.append(error)
         return judged
 
-    def _derived(self, item: Prepared, sources: Sources) -> Prepared:
-        memory = item.record.memory
-        if not memory.derived_from:
-            return item
-        judged = sourced(memory, sources.of(memory.scope, memory.derived_from), self._drafting.policy)
-        is_named = judged.status not in UNNAMED
-        record = replace(item.record, memory=judged, is_unique=item.record.is_unique and is_named)
-        return replace(item, record=record, name=item.name if is_named else None)
+
+def derived(item: Prepared, sources: Sources, policy: TrustPolicy) -> Prepared:
+    """Return *item* with what the memories that it is made of do to its trust.
+
+    Raises:
+        InvalidRequestError: Some are not there for its scope.
+    """
+    memory = item.record.memory
+    if not memory.derived_from:
+        return item
+    judged = sourced(memory, sources.of(memory.scope, memory.derived_from), policy)
+    is_named = judged.status not in UNNAMED
+    is_unique = item.record.is_unique and is_named
+    record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
+    return replace(item, record=record, name=item.name if is_named else None)
 
 
 def rejection(result: Result) -> Placed | Rejected:
@@ -84,7 +127,12 @@ def rejection(result: Result) -> Placed | Rejected:
 
 
 class _Batch:
-    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0)."""
+    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0).
+
+    Attributes:
+        stating: The ids of the memories that newly state something, in order.
+        changed: The ids of the memories that were there and were changed.
+    """
 
     def __init__(
         self, transaction: Transaction, recording: Recording, on_duplicate: OnDuplicate, drafting: Drafting
@@ -97,6 +145,8 @@ class _Batch:
         self._held: dict[ContentName, Memory] = {}
         self._waiting: list[Record] = []
         self._stored: dict[str, Memory] = {}
+        self.stating: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
 
     def look_up(self, items: Sequence[Prepared]) -> None:
         """Ask the store once which keys and contents are taken."""
@@ -133,6 +183,8 @@ class _Batch:
 
     def _add(self, record: Record, name: ContentName | None) -> Placed:
         memory = record.memory
+        if record.statements:
+            self.stating[memory.id] = None
         self._waiting.append(_claiming(record, is_unique=name is not None))
         if memory.key and memory.status not in UNNAMED:
             self._keyed[memory.scope.project_id, memory.key] = memory
@@ -164,8 +216,9 @@ class _Batch:
 
     def _change(self, before: Memory, item: Prepared) -> Result:
         draft, own = item.draft, item.record.memory
-        if not visible(before, own.scope):
-            return MemoryExistsError(before.id)
+        refusal = _refusal(before, own)
+        if refusal is not None:
+            return refusal
         values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
         after = changed(before, values, own.create_time)
         try:
@@ -185,6 +238,9 @@ class _Batch:
 
     def _replace(self, before: Memory, record: Record) -> Placed:
         self._update(before, record)
+        self.changed[before.id] = None
+        if record.statements and record.statements != stored_statements(before):
+            self.stating[before.id] = None
         return Placed(record.memory, Outcome.UPDATED)
 
     def _update(self, before: Memory, record: Record) -> None:
@@ -209,6 +265,15 @@ class _Batch:
             linked = self._recording.linked(self._transaction, self._waiting)
             self._stored.update((memory.id, memory) for memory in self._transaction.insert(linked))
             self._waiting.clear()
+
+
+def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
+    """Return why a memory cannot be written under the key of *bearer*, or None when it can."""
+    if not visible(bearer, newcomer.scope):
+        return MemoryExistsError(bearer.id)
+    if bearer.superseded_by_id:
+        return MemorySupersededError(bearer.id, bearer.superseded_by_id)
+    return None
 
 
 def _claiming(record: Record, *, is_unique: bool) -> Record:

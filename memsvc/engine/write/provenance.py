@@ -143,6 +143,8 @@ def _given(new: Mapping[str, Any]) -> float:
     return 1.0 if trust is None else float(trust)
 
 
-def restored(before: Memory) -> Mapping[str, Any]:
+def restored(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
     """Return the status of a memory that comes back: what no review has approved is quarantined again."""
-    return QUARANTINED if is_withheld(before) else {"status": Status.ACTIVE}
+    if is_withheld(before):
+        return QUARANTINED
+    return {"status": Status.DEPRECATED if is_replaced else Status.ACTIVE}

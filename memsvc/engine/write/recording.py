@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memsvc.domain.memory import Memory
+from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
 from memsvc.ports.metadata import IndexFeed, Record, Transaction
 
@@ -23,12 +24,21 @@ class Recording:
 
         A new given *vector* is taken; else the one that *before* came with stays while the content does.
         """
-        chunks = chunks_of(after.content)
+        record = Record(after, chunks_of(after.content), is_unique=False, statements=stored_statements(after))
         if vector:
-            return Record(after, chunks, False, vector, self._drafting.model)  # noqa: FBT003 - the order is Record's
+            return replace(record, given_vector=vector, given_model=self._drafting.model)
         if after.content_hash != before.content_hash:
-            return Record(after, chunks, is_unique=False)
-        return Record(after, chunks, False, *self._given_vector(before))  # noqa: FBT003 - as above
+            return record
+        given, model = self._given_vector(before)
+        return replace(record, given_vector=given, given_model=model)
+
+    @staticmethod
+    def relabelled(after: Memory) -> Record:
+        """Return the record of a next revision with the same content, which claims none yet; it costs no read.
+
+        The store leaves chunks and a given vector as they are while the content stays.
+        """
+        return Record(after, is_unique=False, statements=stored_statements(after))
 
     def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
         """Return the record of the next revision, or None when neither the memory nor its vector changes."""

@@ -38,13 +38,21 @@ class Remember:
             MemoryExistsError: The content is there and duplicates are to be rejected, or the key is that of another
                 session's private memory.
             RequestIdReusedError: The request_id was used for another request.
+            MemorySupersededError: The key is that of a memory that was superseded.
             MemoryNotFoundError: The request came before, and what it stored was removed for good meanwhile.
         """
         prepared = self._drafting.prepare(scope, draft)
-        request = _request(method, scope, (prepared,), (scope, draft, options.on_duplicate), options.request_id)
+        request = _request(
+            method,
+            scope,
+            (prepared,),
+            (scope, draft, options.on_duplicate, options.on_conflict),
+            options.request_id,
+        )
 
         def work(transaction: Transaction) -> list[Placed | Rejected]:
-            return [_raised(result) for result in self._placing.place(transaction, (prepared,), options.on_duplicate)]
+            placed = self._placing.place(transaction, (prepared,), options.on_duplicate, options.on_conflict)
+            return [_raised(result) for result in placed]
 
         (written,), _ = self._requests.once(request, work)
         if not isinstance(written, Written):
@@ -60,11 +68,12 @@ class Remember:
         """
         items = self._drafting.prepare_all(scope, drafts)
         prepared = [item for item in items if isinstance(item, Prepared)]
-        asked = (scope, drafts, options.on_duplicate)
+        asked = (scope, drafts, options.on_duplicate, options.on_conflict)
         request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
 
         def work(transaction: Transaction) -> list[Placed | Rejected]:
-            return [rejection(result) for result in self._placing.place(transaction, items, options.on_duplicate)]
+            placed = self._placing.place(transaction, items, options.on_duplicate, options.on_conflict)
+            return [rejection(result) for result in placed]
 
         answered, position = self._requests.once(request, work)
         results = [_redacted(_item(result), item) for result, item in zip(answered, items, strict=True)]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction
 from memsvc.domain.drafts import Outcome, Rejected, Written
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.placing import Placed
+from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)
@@ -56,10 +58,11 @@ class _Remembered:
 class Requests:
     """Runs works that answer with memories, each request once."""
 
-    def __init__(self, committer: Committer, reads: MemoryReads) -> None:
-        """Run works by *committer*; *reads* finds the memories of repeated answers."""
+    def __init__(self, committer: Committer, reads: MemoryReads, conflicts: ConflictReads) -> None:
+        """Run works by *committer*; *reads* and *conflicts* find what repeated answers speak of."""
         self._committer = committer
         self._reads = reads
+        self._conflicts = conflicts
 
     def once(
         self, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
@@ -86,7 +89,8 @@ class Requests:
         if isinstance(committed.value, _Remembered):
             return self._repeated(committed.value.answer, committed.position, request.reach)
         results, note = committed.value
-        return Noted([_written(result, committed.position) for result in results], note, committed.position)
+        written = [_with_changes(_written(one, committed.position), committed.changes) for one in results]
+        return Noted(written, note, committed.position)
 
     def known(self, request: Request) -> Noted | None:
         """Return the answer that *request* got before, or None, so that dear work is not done in vain.
@@ -103,7 +107,9 @@ class Requests:
 
     def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> Noted:
         position = answer["position"] or head
-        return Noted(self._again(answer["results"], position, reach), answer.get("note"), position)
+        again = self._again(answer["results"], position, reach)
+        changed = [_with_changes(one, answer.get("changes", 1)) for one in again]
+        return Noted(changed, answer.get("note"), position)
 
     def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
@@ -120,7 +126,26 @@ class Requests:
             memory = self._reads.revision(memory.id, result["revision"], reach=reach)
         if memory is None:
             return MemoryNotFoundError(result["id"])
-        return Written(memory, Outcome(result["outcome"]), position)
+        conflicts = self._conflicts_again(result.get("conflicts", ()), reach)
+        return Written(memory, Outcome(result["outcome"]), position, conflicts)
+
+    def _conflicts_again(self, told: Sequence[Any], reach: Reach) -> tuple[Contradiction, ...]:
+        """Return the conflicts of a repeated answer in the states they had then, their memories as they are now."""
+        if not told:
+            return ()
+        known = self._conflicts.get([one["id"] for one in told], reach=reach)
+        states = {one["id"]: ConflictState(one["state"]) for one in told}
+        found = [
+            conflict if conflict.state is states[name] else replace(conflict, state=states[name], resolve_time=None)
+            for name, conflict in sorted(known.items())
+        ]
+        return hydrated(self._reads, found, reach)
+
+
+def hydrated(reads: MemoryReads, conflicts: Sequence[Conflict], reach: Reach) -> tuple[Contradiction, ...]:
+    """Return conflicts with their memories as they are now; a deleted one is shown, one removed for good is not."""
+    memories = reads.get([side for one in conflicts for side in (one.older_id, one.newer_id)], reach=reach)
+    return tuple(Contradiction(one, memories.get(one.older_id), memories.get(one.newer_id)) for one in conflicts)
 
 
 def gone(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
@@ -190,18 +215,33 @@ def _recognise(
     answer = recall(transaction, request)
     if answer is not None:
         return _Remembered(answer)
+    before = transaction.changes
     results, note = work(transaction)
-    remembered = {"results": [_as_json(result) for result in results], "position": transaction.position}
+    remembered = {
+        "results": [_as_json(result) for result in results],
+        "position": transaction.position,
+        "changes": transaction.changes - before,
+    }
     remember(transaction, request, remembered if note is None else remembered | {"note": note})
     return results, note
+
+
+def _with_changes(answered: Answered, changes: int) -> Answered:
+    return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
 
 
 def _as_json(result: Placed | Rejected) -> dict[str, Any]:
     if isinstance(result, Rejected):
         violations = [(violation.field, violation.description) for violation in result.violations]
         return {"reason": result.reason, "message": result.message, "violations": violations}
-    return {"id": result.memory.id, "revision": result.memory.revision, "outcome": result.outcome.value}
+    answer = {"id": result.memory.id, "revision": result.memory.revision, "outcome": result.outcome.value}
+    if not result.conflicts:
+        return answer
+    told = [{"id": one.conflict.id, "state": one.conflict.state.value} for one in result.conflicts]
+    return answer | {"conflicts": told}
 
 
 def _written(result: Placed | Rejected, position: int) -> Written | Rejected:
-    return result if isinstance(result, Rejected) else Written(result.memory, result.outcome, position)
+    if isinstance(result, Rejected):
+        return result
+    return Written(result.memory, result.outcome, position, result.conflicts)

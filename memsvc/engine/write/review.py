@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Outcome, WriteOptions, Written
 from memsvc.domain.errors import (
     MemoryExistsError,
@@ -18,6 +17,8 @@ from memsvc.domain.memory import Memory, Review, Status
 from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.placing import Placed
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
@@ -28,16 +29,19 @@ from memsvc.ports.metadata import Transaction
 class Reviewing:
     """Decides about quarantined memories, each decision one transaction and one revision."""
 
-    def __init__(self, recording: Recording, requests: Requests, now: Callable[[], datetime]) -> None:
-        """Decide by these parts; *now* is the clock."""
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests) -> None:
+        """Decide by these parts."""
         self._recording = recording
         self._requests = requests
-        self._now = now
+        self._now = drafting.now
+        self._contradictions = Contradictions(drafting, recording)
 
     def decide(
         self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
     ) -> Written:
         """Approve a quarantined memory, so that it becomes ACTIVE, or reject it, so that it is deleted softly.
+
+        What an approved memory contradicts is marked: it is new to those who search.
 
         Raises:
             MemoryNotFoundError: It is not there, deleted, or another session's private one.
@@ -52,7 +56,9 @@ class Reviewing:
         def work(transaction: Transaction) -> list[Placed]:
             before = _waiting(transaction, scope, memory_id, expected_revision)
             return [
-                self._approve(transaction, before) if verdict is Verdict.APPROVE else self._reject(transaction, before)
+                self._approve(transaction, before, options.on_conflict)
+                if verdict is Verdict.APPROVE
+                else self._reject(transaction, before)
             ]
 
         (written,), _ = self._requests.once(request, work)
@@ -60,14 +66,15 @@ class Reviewing:
             raise gone(written)
         return written
 
-    def _approve(self, transaction: Transaction, before: Memory) -> Placed:
+    def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> Placed:
         after = self._next(before, Status.ACTIVE, Review.APPROVED)
         require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
         if holder is not None and visible(holder, before.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
-        return Placed(record.memory, Outcome.UPDATED)
+        findings = self._contradictions.look(transaction, [record.memory], policy=on_conflict)
+        return Placed(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
 
     def _reject(self, transaction: Transaction, before: Memory) -> Placed:
         after = self._next(before, Status.DELETED, Review.REJECTED)

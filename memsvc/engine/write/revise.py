@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, Rejected, WriteOptions, Written
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
     MemoryNotFoundError,
+    MemorySupersededError,
     RevisionConflictError,
     RevisionNotFoundError,
     Violation,
@@ -19,6 +21,8 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.conflicts.stating import statements_of
 from memsvc.engine.write.changing import changed, values_of_patch
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name, require_validity
 from memsvc.engine.write.placing import Placed
@@ -30,8 +34,8 @@ from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 
-_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED})
-"""What a restore makes ACTIVE again; the others are settled by resolving what they lost against."""
+_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
+"""What a restore makes ACTIVE again, DEPRECATED only when its successor is gone; CONFLICTED is for resolving."""
 
 
 _CHAIN = 100
@@ -82,6 +86,7 @@ class Revise:
         self._recording = recording
         self._requests = requests
         self._now = now
+        self._contradictions = Contradictions(drafting, recording)
 
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
@@ -101,9 +106,11 @@ class Revise:
         target = _Target(scope, memory_id, key, expected_revision)
         values, redactions = self._drafting.redactor.values(dict(patch.values))
         clean = replace(patch, values=values)
-        written = self._once(
-            "UpdateMemory", target, (target, patch), options, lambda tx: self._update(tx, target, clean)
-        )
+
+        def work(transaction: Transaction) -> Placed:
+            return self._update(transaction, target, clean, options.on_conflict)
+
+        written = self._once("UpdateMemory", target, (target, patch, options.on_conflict), options, work)
         return replace(written, redactions=redactions) if redactions else written
 
     def delete(
@@ -181,10 +188,12 @@ class Revise:
             raise gone(written)
         return written
 
-    def _update(self, transaction: Transaction, target: _Target, patch: Patch) -> Placed:
+    def _update(self, transaction: Transaction, target: _Target, patch: Patch, on_conflict: ConflictPolicy) -> Placed:
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing()
+        if before.superseded_by_id and {"status", "key"} & patch.values.keys():
+            raise MemorySupersededError(before.id, before.superseded_by_id)
         values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
         after = changed(before, values, self._now())
         if after.layer is Layer.SESSION and not after.scope.session_id:
@@ -203,23 +212,36 @@ class Revise:
         record, holder = self._recording.claimed(transaction, record)
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
-        return _updated(transaction, before, record, ChangeAction.UPDATED)
+        transaction.update(before, record, ChangeAction.UPDATED)
+        return self._compared(transaction, before, record, on_conflict)
+
+    def _compared(
+        self, transaction: Transaction, before: Memory, record: Record, on_conflict: ConflictPolicy
+    ) -> Placed:
+        """Settle the conflicts of a changed memory, and look what it contradicts if it states something new."""
+        after = record.memory
+        is_new = bool(record.statements) and record.statements != statements_of(before)
+        look = self._contradictions.look
+        findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
+        return Placed(findings.current(after), Outcome.UPDATED, findings.shown(after))
 
     def _delete(self, transaction: Transaction, target: _Target) -> Placed:
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing()
         after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
-        return _updated(transaction, before, self._recording.record(before, after), ChangeAction.DELETED)
+        record = self._recording.record(before, after)
+        return self._settled(transaction, before, record, ChangeAction.DELETED)
 
     def _restore(self, transaction: Transaction, target: _Target) -> Placed:
         before = target.find(transaction)
-        if before.status not in _RESTORABLE:
+        is_replaced = bool(before.superseded_by_id)
+        if before.status not in _RESTORABLE or (before.status is Status.DEPRECATED and is_replaced):
             return Placed(before, Outcome.DUPLICATE)
         now = self._now()
         after = replace(
             before,
-            **restored(before),
+            **restored(before, is_replaced=is_replaced),
             expire_time=_renewed_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
@@ -230,7 +252,12 @@ class Revise:
         # A holder older than the deletion stood beside this memory before, so it may again.
         if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
-        return _updated(transaction, before, record, ChangeAction.RESTORED)
+        return self._settled(transaction, before, record, ChangeAction.RESTORED)
+
+    def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
+        transaction.update(before, record, action)
+        self._contradictions.settling.after(transaction, [record.memory])
+        return Placed(record.memory, Outcome.UPDATED)
 
     def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> Placed:
         before = aim.find(transaction)
@@ -246,13 +273,18 @@ class Revise:
         # Equal contents that stood side by side then may do so again.
         if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
             raise MemoryExistsError(holder.id)
-        return _updated(transaction, before, record, action_of(before, after))
+        transaction.update(before, record, action_of(before, after))
+        mended = self._contradictions.mending.after_rollback(
+            transaction, before, record.memory, since=target.update_time
+        )
+        return Placed(mended, Outcome.UPDATED)
 
     def _purge(self, target: _Target, options: WriteOptions) -> Written:
         now = self._now()
 
         def work(transaction: Transaction) -> list[Placed | Rejected]:
             before = target.find(transaction)
+            self._contradictions.before_purge(transaction, before)
             transaction.purge(before)
             return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
@@ -288,11 +320,6 @@ def require_free_key(transaction: Transaction, memory: Memory) -> None:
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
         if bearer is not None and bearer.id != memory.id:
             raise MemoryExistsError(bearer.id)
-
-
-def _updated(transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
-    transaction.update(before, record, action)
-    return Placed(record.memory, Outcome.UPDATED)
 
 
 def _refuse_circle(transaction: Transaction, memory: Memory) -> None:

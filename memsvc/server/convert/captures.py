@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
-from memsvc.domain.drafts import Redaction, Written
+from memsvc.domain.drafts import Written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.session import Role
 from memsvc.engine.write.ingest import DocumentHeader, Ingested
+from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.times import time_from_proto
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.v1 import capture_pb2 as pb
@@ -61,11 +63,6 @@ def header_from_proto(header: pb.DocumentHeader) -> DocumentHeader:
     )
 
 
-def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types.Redaction]:
-    """Return which secrets were replaced."""
-    return [types.Redaction(kind=redaction.kind, count=redaction.count) for redaction in redactions]
-
-
 def captured_to_proto(captured: Captured) -> pb.CaptureMemoryResponse:
     """Return the answer to a capture."""
     response = pb.CaptureMemoryResponse(
@@ -88,6 +85,7 @@ def _fill_decision(message: pb.CaptureDecision, decision: Decision) -> None:
         fill_memory(message.memory, decision.memory)
     if decision.outcome is not None:
         message.outcome = OUTCOME.to_proto[decision.outcome]
+    fill_conflicts(message.conflicts, decision.conflicts)
 
 
 def flushed_to_proto(flushed: Flushed) -> pb.FlushMessagesResponse:
@@ -104,6 +102,7 @@ def flushed_to_proto(flushed: Flushed) -> pb.FlushMessagesResponse:
     )
     for memory in flushed.memories:
         fill_memory(response.memories.add(), memory)
+    fill_conflicts(response.conflicts, flushed.conflicts)
     return response
 
 
@@ -115,6 +114,7 @@ def appended_to_proto(written: Written) -> pb.AppendMemoryResponse:
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 

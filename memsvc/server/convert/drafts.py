@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.domain.memory import FileRef, Keyword, Status
 from memsvc.domain.provenance import DIGITS
-from memsvc.server.convert.enums import KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
+from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import Numbers, vector_from_proto
@@ -58,13 +59,19 @@ def file_refs_from_proto(refs: Iterable[types.FileRef]) -> tuple[FileRef, ...]:
 
 
 def write_options(
-    request_id: str, *, on_duplicate: int = 0, wait_for: int = 0, otherwise: WaitFor = WaitFor.INDEXED
+    request_id: str,
+    *,
+    on_duplicate: int = 0,
+    wait_for: int = 0,
+    conflict_policy: int = 0,
+    otherwise: WaitFor = WaitFor.INDEXED,
 ) -> WriteOptions:
     """Return how to write; *otherwise* is what to wait for when the request does not say."""
     return WriteOptions(
         request_id=request_id,
         on_duplicate=ON_DUPLICATE.given(on_duplicate, OnDuplicate.RETURN_EXISTING),
         wait_for=WAIT_FOR.given(wait_for, otherwise),
+        on_conflict=CONFLICT_POLICY.given(conflict_policy, ConflictPolicy.MARK),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.context import Section, Severity
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
 from memsvc.domain.filters import Field
@@ -16,7 +17,9 @@ from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
+from memsvc.domain.statements import Rule
 from memsvc.domain.watching import Effect, Start
+from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import context_pb2, review_pb2, watch_pb2
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -70,6 +73,10 @@ CHANGE_ACTION = EnumTable(ChangeAction, watch_pb2.MemoryChangeAction, "MEMORY_CH
 OUTCOME = EnumTable(Outcome, types.WriteOutcome, "WRITE_OUTCOME")
 WAIT_FOR = EnumTable(WaitFor, types.WaitFor, "WAIT_FOR")
 ON_DUPLICATE = EnumTable(OnDuplicate, types.OnDuplicate, "ON_DUPLICATE")
+CONFLICT_POLICY = EnumTable(ConflictPolicy, conflicts.ConflictPolicy, "CONFLICT_POLICY")
+CONFLICT_RULE = EnumTable(Rule, conflicts.ConflictRule, "CONFLICT_RULE")
+CONFLICT_STATE = EnumTable(ConflictState, conflicts.ConflictState, "CONFLICT_STATE")
+RESOLUTION = EnumTable(Resolution, conflicts.ConflictResolution, "CONFLICT_RESOLUTION")
 VISIBILITY = EnumTable(Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY")
 SESSION_VISIBILITY = EnumTable(SessionVisibility, types.SessionVisibility, "SESSION_VISIBILITY")
 ROLE = EnumTable(Role, types.MessageRole, "MESSAGE_ROLE")

@@ -79,7 +79,10 @@ def _defaults(chosen: types.Filter, now: datetime, moment: AsOf) -> Iterator[Fil
         yield Or((current, PUT_AWAY)) if Field.STATUS in tested else current
     if not chosen.include_not_valid:
         valid = to_micros(moment.valid_time or now)
-        yield Not(Range(Field.VALID_TO, at_most=valid))
+        still = Not(Range(Field.VALID_TO, at_most=valid))
+        wants_replaced = types.MEMORY_STATUS_DEPRECATED in chosen.statuses or Field.STATUS in tested
+        # What was replaced ceased to be valid by that: to ask for the status alone would find nothing.
+        yield Or((still, REPLACED)) if wants_replaced and moment.valid_time is None else still
         yield Not(Range(Field.VALID_FROM, above=valid))
 
 

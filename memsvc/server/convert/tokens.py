@@ -11,6 +11,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 from google.protobuf.message import Message
 
@@ -23,10 +24,12 @@ MAX_LENGTH = 64
 _CONSISTENCY = struct.Struct(">cQ")
 _LIST = struct.Struct(">c8s?qq")
 _SEARCH = struct.Struct(">c8sI")
+_CONFLICTS = struct.Struct(">c8s16s")
 _WATCH = struct.Struct(">c8sQ")
 _WATCH_TAG = b"\x0a"
 _CONTEXT = struct.Struct(">c12sI")
 _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x03", b"\x06"
+_CONFLICTS_TAG = b"\x10"
 _DIGEST_BYTES = 8
 _MAX_POSITION = 2**63 - 1
 
@@ -95,6 +98,25 @@ def search_offset(token: str, request: bytes, *, depth: int) -> int:
     if tag != _SEARCH_TAG or digest_ != request or offset >= depth:
         raise _foreign("page_token")
     return int(offset)
+
+
+def conflicts_token(conflict_id: str, request: bytes) -> str:
+    """Return the token of the page after a conflict in the list that has the digest *request*."""
+    return _text(_CONFLICTS.pack(_CONFLICTS_TAG, request, UUID(conflict_id).bytes))
+
+
+def conflicts_before(token: str, request: bytes) -> str:
+    """Return the id of the conflict that the page comes after; empty for an empty token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    if not token:
+        return ""
+    tag, digest_, raw = _unpack(_CONFLICTS, token, "page_token")
+    if tag != _CONFLICTS_TAG or digest_ != request:
+        raise _foreign("page_token")
+    return str(UUID(bytes=raw))
 
 
 def watch_digest(request: bytes, owner: str, identity: str) -> bytes:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -24,6 +25,7 @@ WithVector: TypeAlias = (
     | search_pb.SearchRequest
     | context_pb.BuildContextRequest
     | context_pb.RenderContextRequest
+    | conflicts_pb.SupersedeMemoryRequest
 )
 
 _FIELD = "vector"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
-from memsvc.server.convert.captures import redactions_to_proto
+from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.server.status import item_status_from_rejected
 from memsvc.v1 import memory_service_pb2 as pb
@@ -21,6 +22,7 @@ def created_to_proto(written: Written) -> pb.CreateMemoryResponse:
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
@@ -30,6 +32,7 @@ def updated_to_proto(written: Written) -> pb.UpdateMemoryResponse:
         consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
@@ -66,6 +69,7 @@ def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> N
     if result.redactions:
         message.redactions.extend(redactions_to_proto(result.redactions))
     message.status.SetInParent()
+    fill_conflicts(message.conflicts, result.conflicts)
 
 
 def import_to_proto(
@@ -79,6 +83,7 @@ def import_to_proto(
         updated=progress.updated,
         duplicates=progress.duplicates,
         failed=progress.failed,
+        conflicts=progress.conflicts,
         redacted=progress.redacted,
         next_index=progress.next_index,
         failures=[

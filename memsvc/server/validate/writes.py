@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain import limits
 from memsvc.domain.drafts import PATCHABLE, Draft, Rejected
 from memsvc.server.convert.drafts import draft_from_proto
-from memsvc.server.convert.enums import ON_DUPLICATE, WAIT_FOR
+from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.patches import masked_fields
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.status import rejected_from_error
@@ -88,6 +88,7 @@ def check_update(request: pb.UpdateMemoryRequest, *, dimension: int) -> None:
     check_revision(found, "expected_revision", request.expected_revision)
     check_request_id(found, request.request_id)
     check_enum(found, "wait_for", request.wait_for, WAIT_FOR.from_proto)
+    check_enum(found, "conflict_policy", request.conflict_policy, CONFLICT_POLICY.from_proto)
     found.finish()
 
 
@@ -111,3 +112,4 @@ def _check_options(
     check_request_id(found, request.request_id, field=f"{prefix}request_id")
     check_enum(found, f"{prefix}on_duplicate", request.on_duplicate, ON_DUPLICATE.from_proto)
     check_enum(found, f"{prefix}wait_for", request.wait_for, WAIT_FOR.from_proto)
+    check_enum(found, f"{prefix}conflict_policy", request.conflict_policy, CONFLICT_POLICY.from_proto)

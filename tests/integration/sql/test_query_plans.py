@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.domain.clock import to_micros
+from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
 from memsvc.domain.memory import Keyword, Memory, Status
@@ -113,6 +114,20 @@ USES: dict[str, Use] = {
     "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending(limit=1)),
     "embeddings": lambda store: store.embeddings.get("m", [b"a", b"b"]),
     "embedding count": lambda store: store.embeddings.count("m"),
+    "find_statements": _in_transaction(lambda transaction: transaction.find_statements(OWNER, "", ["a", "b"], limit=9)),
+    "open_conflicts": _in_transaction(lambda transaction: transaction.open_conflicts(OWNER, ["a", "b"])),
+    "conflicts_over": _in_transaction(lambda transaction: transaction.conflicts_over(OWNER, "a", limit=9)),
+    "get_conflict": _in_transaction(lambda transaction: transaction.get_conflict("a", reach=ADA)),
+    "conflicts": lambda store: store.conflicts.get(["a", "b"], reach=ADA),
+    "open conflicts page": lambda store: store.conflicts.page(
+        reach=ADA, states=[ConflictState.OPEN], memory_id="", before="x", limit=9
+    ),
+    "conflicts page": lambda store: store.conflicts.page(
+        reach=ADA, states=list(ConflictState), memory_id="", before="x", limit=9
+    ),
+    "conflicts of a memory": lambda store: store.conflicts.page(
+        reach=ADA, states=list(ConflictState), memory_id="a", before="", limit=9
+    ),
     "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
     "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),

@@ -171,6 +171,36 @@ def test_what_list_writes_import_reads(run: Any) -> None:
     }
 
 
+def test_conflict_is_told_listed_and_resolved(run: Any) -> None:
+    """What a new memory contradicts is said when it is added, and settled by a command of its own."""
+    run("add", "小王住在北京。")
+    told = run("add", "小王搬到了上海。").splitlines()
+    [_, line] = run("conflicts", "list").splitlines()
+    conflict_id = line.split("\t")[0]
+    settled = run("conflicts", "resolve", conflict_id, "confirm")
+
+    assert told[1].startswith(f"{conflict_id} open: 北京 -> 上海")
+    assert line.split("\t")[1:] == ["open", "小王住在北京。", "小王搬到了上海。"]
+    assert settled == f"{conflict_id} confirmed\n"
+    assert "confirmed" in run("conflicts", "list", "--state", "confirmed")
+    assert json.loads(run("conflicts", "list", "--state", "confirmed", "--json"))["id"] == conflict_id
+    run("conflicts", "resolve", conflict_id, "reject", code=1)
+
+
+def test_superseded_memory_leaves_the_list(run: Any) -> None:
+    """The new memory is there, the old one is DEPRECATED; one that is there can take a place, too."""
+    first = run("add", "the kettle is blue", "--on-conflict", "keep-both").split()[0]
+    second = run("supersede", first, "the kettle is green").split()[0]
+    third = run("add", "there is no kettle any more").split()[0]
+    told = run("supersede", second, "--by", third)
+
+    assert told == f"{third} supersedes {second}\n"
+    assert "status     deprecated" in run("get", first)
+    assert [line.split("\t")[0] for line in run("list").splitlines()] == ["id", third]
+    assert run("supersede", second, "x", code=1) == ""
+    run("supersede", second, code=2)
+
+
 def test_import_tells_what_was_bad_and_fails(run: Any, address: str) -> None:
     """Good memories are stored, bad ones are named, and the exit code says that there were some."""
     lines = '{"content": "good"}\n{"content": "bad", "importance": 9}\n'

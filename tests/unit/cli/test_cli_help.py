@@ -18,6 +18,7 @@ COMMANDS = (
     "get",
     "list",
     "delete",
+    "supersede",
     "search",
     "capture",
     "append",

@@ -11,9 +11,12 @@ from typing import Any
 
 from backends.inproc.metadata import METADATA
 from backends.sql import SQL
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.committer import Committer
@@ -57,6 +60,8 @@ class Writing:
     remember: Remember
     revise: Revise
     importing: Importing
+    supersede: Supersede
+    resolve: Resolve
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ class Desk:
 
     def create(self, content: str, scope: Scope = ADA, *, request_id: str = "", **fields: Any) -> Written:
         on_duplicate = fields.pop("on_duplicate", OnDuplicate.RETURN_EXISTING)
-        options = WriteOptions(request_id=request_id, on_duplicate=on_duplicate)
+        on_conflict = fields.pop("on_conflict", ConflictPolicy.MARK)
+        options = WriteOptions(request_id=request_id, on_duplicate=on_duplicate, on_conflict=on_conflict)
         return self.writing.remember.create(scope, Draft(content, **fields), options)
 
     def stored(self, memory_id: str, scope: Scope = ADA) -> Memory | None:
@@ -100,11 +106,13 @@ def _assembled(store: MetadataStore, clock: Clock) -> Writing:
     drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
     recording = Recording(drafting, store.feed)
     placing = Placing(drafting, recording)
-    requests = Requests(committer, store.memories)
+    requests = Requests(committer, store.memories, store.conflicts)
     return Writing(
         committer=committer,
         accesses=accesses,
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, clock),
         importing=Importing(committer, drafting, placing, accesses),
+        supersede=Supersede(drafting, recording, requests, store.memories),
+        resolve=Resolve(drafting, recording, requests, store),
     )

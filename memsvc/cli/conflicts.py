@@ -1,0 +1,108 @@
+"""The commands about conflicts and supersession: supersede, conflicts list, conflicts resolve."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import ConflictState, Resolution
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.output import shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client import values
+    from memsvc.v1 import conflicts_pb2 as pb
+    from memsvc.v1 import types_pb2 as types
+
+WIDTH = 60
+app = typer.Typer(help="Show what contradicts what, and decide.", no_args_is_help=True)
+
+
+@connected
+def supersede(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The old memory's id.", metavar="ID")],
+    content: Annotated[str, typer.Argument(help='The new text; "-" reads it from stdin.')] = "",
+    by: Annotated[str, typer.Option(help="The id of a memory that takes its place, instead of a new text.")] = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """Put a new memory in the place of an old one, which leaves searches."""
+    if bool(content) == bool(by):
+        message = "Give the new text, or the id of a memory with --by."
+        raise typer.BadParameter(message)
+    text = sys.stdin.read() if content == "-" else content
+    with session.client(conversation=conversation) as client:
+        reply = client.supersede(memory_id, text, by=by)
+    if session.as_json:
+        write_json(reply)
+        return
+    write(f"{reply.memory.id} supersedes {reply.superseded.id}")
+    tell_conflicts(reply.conflicts)
+
+
+@app.command("list")
+@connected
+def list_conflicts(
+    session: Session,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    state: Annotated[list[ConflictState] | None, typer.Option(help="In this state. May be repeated.")] = None,
+    memory: Annotated[str, typer.Option(help="Only of the memory with this id.")] = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """List conflicts, newest first: the open ones, unless --state names others."""
+    states = [cast("values.ConflictState", one.name) for one in state or [ConflictState.OPEN]]
+    with session.client(conversation=conversation) as client:
+        found = list(islice(client.conflicts(states=states, memory_id=memory, page_size=min(limit, 1_000)), limit))
+    if session.as_json:
+        for conflict in found:
+            write_json(conflict)
+        return
+    write_table(("=conflict", "=state", "~older", "~newer"), [_row(conflict) for conflict in found])
+
+
+@app.command()
+@connected
+def resolve(
+    session: Session,
+    *,
+    conflict_id: Annotated[str, typer.Argument(help="The conflict's id.", metavar="CONFLICT")],
+    resolution: Annotated[
+        Resolution, typer.Argument(help="Confirm the newer memory, reject it, or keep both.", show_default=False)
+    ],
+    conversation: options.Conversation = "",
+) -> None:
+    """Settle an open conflict."""
+    with session.client(conversation=conversation) as client:
+        reply = client.resolve(conflict_id, cast("values.Resolution", resolution.name))
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{conflict_id} {_state(reply.conflict)}")
+
+
+def tell_conflicts(conflicts: Iterable[pb.Conflict]) -> None:
+    """Say what a written memory contradicts, a line for each conflict."""
+    for conflict in conflicts:
+        write(f"{conflict.id} {_state(conflict)}: {conflict.older_value} -> {conflict.newer_value} ({conflict.topic})")
+
+
+def _row(conflict: pb.Conflict) -> tuple[str, str, str, str]:
+    older, newer = (_shown(memory) for memory in (conflict.older_memory, conflict.newer_memory))
+    return conflict.id, _state(conflict), older or conflict.older_value, newer or conflict.newer_value
+
+
+def _shown(memory: types.Memory) -> str:
+    return shortened(memory.content, WIDTH)
+
+
+def _state(conflict: pb.Conflict) -> str:
+    from memsvc.v1 import conflicts_pb2 as pb  # noqa: PLC0415 - a quick start
+
+    return pb.ConflictState.Name(conflict.state).removeprefix("CONFLICT_STATE_").lower().replace("_", "-")

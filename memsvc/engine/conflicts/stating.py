@@ -1,0 +1,35 @@
+"""Which memories take part in contradictions, and what they state.
+
+Not those that record what was said or done at a time (messages, notes, tasks), nor long texts that would be put aside
+for one of their sentences, nor the private ones of a session.
+"""
+
+from __future__ import annotations
+
+from memsvc.domain.memory import Kind, Layer, Memory, Status
+from memsvc.domain.statements import Statement, contradicts
+from memsvc.text.stating import statements_in
+
+STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
+
+
+def statements_of(memory: Memory) -> tuple[Statement, ...]:
+    """Return what *memory* states, whatever its status."""
+    if memory.kind not in STATING or memory.layer is Layer.SESSION:
+        return ()
+    return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
+
+
+def stored_statements(memory: Memory) -> tuple[Statement, ...]:
+    """Return what others can contradict: what an ACTIVE memory states."""
+    return statements_of(memory) if memory.status is Status.ACTIVE else ()
+
+
+def contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
+    """Return the first two statements that contradict each other, by the order of the newer one's, or None."""
+    known = {statement.topic: statement for statement in statements_of(older)}
+    for said in statements_of(newer):
+        before = known.get(said.topic)
+        if before is not None and contradicts(before, said):
+            return before, said
+    return None

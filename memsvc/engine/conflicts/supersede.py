@@ -1,0 +1,142 @@
+"""Supersede: a new memory, or one that is there, takes the place of an old one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memsvc.domain.conflicts import ConflictPolicy
+from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.conflicts.finding import found
+from memsvc.engine.write.drafting import Drafting, Prepared
+from memsvc.engine.write.placing import Placed, derived
+from memsvc.engine.write.provenance import Sources
+from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.ports.metadata import MemoryReads, Transaction
+
+_INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")
+"""What a new memory takes over from the old one where it says nothing itself."""
+
+
+class Supersede:
+    """Replaces memories, each replacement one transaction."""
+
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+        """Write by these parts; *reads* finds the old memory before the transaction."""
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._reads = reads
+        self._contradictions = Contradictions(drafting, recording)
+
+    def by_new(
+        self, scope: Scope, memory_id: str, draft: Draft, *, expected_revision: int, options: WriteOptions
+    ) -> tuple[Written, Written]:
+        """Store *draft* in the place of a memory; return the new one and the old one.
+
+        It lives in the old one's project, has its key unless it names one, and its kind, layer, category, title, tags,
+        importance and tier where it names none.
+
+        Raises:
+            MemoryNotFoundError: The old memory is not there for the scope.
+            RevisionConflictError: The old memory is at another revision than expected (0: any).
+            MemorySupersededError: The old memory was superseded before.
+            MemoryExistsError: Another memory has the key or the content.
+            InvalidRequestError: The vector does not fit, a SESSION memory has no session, a source is not there, the
+                new memory would be QUARANTINED, or the old one is.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
+        if old is None or not visible(old, scope):
+            raise MemoryNotFoundError(memory_id)
+        prepared = self._drafting.prepare(scope, _completed(draft, old))
+        asked = (scope, memory_id, draft, expected_revision, options.on_conflict)
+
+        def work(transaction: Transaction) -> list[Placed]:
+            before = found(transaction, scope, memory_id, expected_revision=expected_revision)
+            return self._replace(transaction, before, prepared, options.on_conflict)
+
+        new, before = self._once(scope, asked, options, work)
+        return replace(new, redactions=prepared.redactions), before
+
+    def by_existing(
+        self, scope: Scope, memory_id: str, successor_id: str, *, expected_revision: int, options: WriteOptions
+    ) -> tuple[Written, Written]:
+        """Put a memory that is there in the place of another; return it and the old one.
+
+        Raises:
+            MemoryNotFoundError: One of the memories is not there for the scope.
+            RevisionConflictError: The old memory is at another revision than expected (0: any).
+            MemorySupersededError: The old memory was superseded before, or the other one was.
+            SupersedeCycleError: The old memory superseded the other one, or is the same.
+            InvalidRequestError: The other memory is put away, or the old one waits for a review.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        asked = (scope, memory_id, successor_id, expected_revision)
+
+        def work(transaction: Transaction) -> list[Placed]:
+            old = found(transaction, scope, memory_id, expected_revision=expected_revision)
+            _require_reviewed(old)
+            new = found(transaction, scope, successor_id)
+            self._contradictions.superseding.require_free(transaction, old, new)
+            if new.status is not Status.ACTIVE:
+                raise InvalidRequestError([Violation("memory.id", "Must name an ACTIVE memory.")])
+            deprecated, successor = self._contradictions.superseding.link(transaction, old, new)
+            self._contradictions.settling.after(transaction, [deprecated])
+            return [Placed(successor, Outcome.UPDATED), Placed(deprecated, Outcome.UPDATED)]
+
+        return self._once(scope, asked, options, work)
+
+    def _once(self, scope: Scope, asked: Any, options: WriteOptions, work: Any) -> tuple[Written, Written]:
+        digest = digest_of(asked) if options.request_id else ""
+        request = Request("SupersedeMemory", options.request_id, digest, Reach.from_scope(scope))
+        (new, old), _ = self._requests.once(request, work)
+        for written in (new, old):
+            if not isinstance(written, Written):
+                raise gone(written)
+        return new, old  # type: ignore[return-value]  # both were looked at
+
+    def _replace(
+        self, transaction: Transaction, old: Memory, prepared: Prepared, on_conflict: ConflictPolicy
+    ) -> list[Placed]:
+        _require_reviewed(old)
+        record = derived(prepared, Sources(transaction), self._drafting.policy).record
+        if record.memory.status is not Status.ACTIVE:
+            description = "Would be QUARANTINED, and cannot take the place of another before it is approved."
+            raise InvalidRequestError([Violation("memory", description)])
+        memory = replace(record.memory, supersedes_id=old.id, key=record.memory.key or old.key)
+        self._contradictions.superseding.require_free(transaction, old, memory)
+        superseding = self._contradictions.superseding
+        deprecated = superseding.deprecate(transaction, old, memory)
+        memory = replace(memory, **superseding.begun(deprecated, memory))
+        if memory.key:
+            name = (memory.scope.project_id, memory.key)
+            bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
+            if bearer is not None:
+                raise MemoryExistsError(bearer.id)
+        record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
+        if holder is not None:
+            raise MemoryExistsError(holder.id)
+        [new] = transaction.insert(self._recording.linked(transaction, [record]))
+        findings = self._contradictions.look(transaction, [new], policy=on_conflict, changed=[deprecated])
+        return [
+            Placed(findings.current(new), Outcome.CREATED, findings.shown(new)),
+            Placed(deprecated, Outcome.UPDATED),
+        ]
+
+
+def _require_reviewed(old: Memory) -> None:
+    if old.status is Status.QUARANTINED:
+        raise InvalidRequestError([Violation("id", "Names a QUARANTINED memory: decide with ReviewMemory.")])
+
+
+def _completed(draft: Draft, old: Memory) -> Draft:
+    taken = {name: getattr(old, name) for name in _INHERITED if getattr(draft, name) is None}
+    project = old.scope.project_id if draft.project_id is None else draft.project_id
+    return replace(draft, **taken, project_id=project)

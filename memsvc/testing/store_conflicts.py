@@ -1,0 +1,187 @@
+"""Statements are found by their topics, and conflicts are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Scope
+from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.ports.conflicts import Stated
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, reach_of, revise
+
+HOME = Statement(Rule.LOCATION, "home of anna", (Part("place", "lisbon"),))
+DOG = Statement(Rule.GENERAL, "小王 狗", (Part("date", "03-05"), Part("value", "旺财")), positive=False)
+_numbers = count(1)
+
+
+def conflict(older: Memory, newer: Memory, **fields: Any) -> Conflict:
+    """Return an open conflict of two memories with a fresh id, the ids ascending."""
+    plain = Conflict(
+        id=f"01890000-0000-7000-9000-{next(_numbers):012x}",
+        owner=older.scope.owner,
+        project_id=older.scope.project_id,
+        older_id=older.id,
+        newer_id=newer.id,
+        rule=Rule.LOCATION,
+        topic="home of anna",
+        older_value="lisbon",
+        newer_value="波尔图",
+        create_time=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def stating(content: str, *statements: Statement, **fields: Any) -> Record:
+    """Return the record of a new memory that states something."""
+    return Record(factories.memory(content, **fields), statements=statements)
+
+
+class StoreConflictsContract(StoreSeams):
+    """What is kept of contradictions."""
+
+    def test_statements_are_found_by_topic(self, store: MetadataStore) -> None:
+        """Of exactly the owner and project, whole, those of newer memories first, at most so many of each topic."""
+        one, two, three = insert(store, stating("1", HOME, DOG), stating("2", HOME), stating("3", HOME))
+        insert(store, stating("4", HOME, project_id="web"), stating("5", HOME, user_id="bob"), stating("6"))
+
+        with store.transaction() as transaction:
+            found = transaction.find_statements(OWNER, "", ["小王 狗", HOME.topic, "home of ann", HOME.topic], limit=2)
+            assert transaction.find_statements(OWNER, "", [], limit=2) == []
+            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=0) == []
+        assert found == [Stated(one.id, DOG), Stated(three.id, HOME), Stated(two.id, HOME)]
+
+    def test_statements_are_of_active_memories(self, store: MetadataStore) -> None:
+        """A memory that is put away states nothing until it is ACTIVE again; None leaves its statements alone."""
+        [memory] = insert(store, stating("1", HOME))
+
+        def found() -> list[Stated]:
+            with store.transaction() as transaction:
+                return transaction.find_statements(OWNER, "", [HOME.topic], limit=9)
+
+        away = revise(store, memory, status=Status.CONFLICTED)
+        assert found() == []
+        back = revise(store, away, status=Status.ACTIVE)
+        assert found() == [Stated(memory.id, HOME)]
+        after = Record(replace(back, revision=back.revision + 1), statements=(DOG,))
+        with store.transaction() as transaction:
+            transaction.update(back, after, ChangeAction.UPDATED)
+        assert found() == []
+        purge(store, after.memory)
+        assert found() == []
+
+    def test_conflicts_are_kept(self, store: MetadataStore) -> None:
+        """Every field comes back, after a change too; what is settled is no longer open."""
+        older, newer, other = insert(store, *(factories.memory(text) for text in "abc"))
+        made = conflict(older, newer)
+        with store.transaction() as transaction:
+            transaction.add_conflicts([made])
+            transaction.add_conflicts([])
+            assert transaction.get_conflict(made.id, reach=ADA) == made
+            assert transaction.open_conflicts(OWNER, [newer.id]) == [made]
+            assert transaction.open_conflicts(OWNER, [older.id, newer.id]) == [made]
+            assert transaction.open_conflicts(OWNER, [other.id]) == transaction.open_conflicts(OWNER, []) == []
+        assert store.conflicts.get([made.id, "x"], reach=ADA) == {made.id: made}
+
+        done = replace(
+            made, newer_id=other.id, newer_value="x", state=ConflictState.KEPT_BOTH, resolve_time=NOW + timedelta(1)
+        )
+        with store.transaction() as transaction:
+            transaction.settle_conflicts([done])
+            assert transaction.open_conflicts(OWNER, [older.id]) == []
+        assert store.conflicts.get([made.id], reach=ADA) == {made.id: done}
+
+    def test_conflicts_over_a_memory_are_found(self, store: MetadataStore) -> None:
+        """Those of every state in which it is the older side, newest first; of its owner alone."""
+        a, b, c = insert(store, *(factories.memory(text) for text in "abc"))
+        made = [conflict(a, b, state=ConflictState.REJECTED, resolve_time=NOW), conflict(b, c), conflict(a, c)]
+        with store.transaction() as transaction:
+            transaction.add_conflicts(made)
+
+            assert transaction.conflicts_over(OWNER, a.id, limit=9) == [made[2], made[0]]
+            assert transaction.conflicts_over(OWNER, a.id, limit=1) == [made[2]]
+            assert transaction.conflicts_over(OWNER, c.id, limit=9) == []
+            assert transaction.conflicts_over(Scope("bob").owner, a.id, limit=9) == []
+            assert transaction.conflicts_over(OWNER, a.id, limit=0) == []
+
+    def test_conflicts_survive_a_restart(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """What was committed is there after the store was closed."""
+        older, newer = insert(store, stating("a", HOME), factories.memory("b"))
+        made = conflict(older, newer)
+        with store.transaction() as transaction:
+            transaction.add_conflicts([made])
+        again = reopen()
+
+        assert again.conflicts.get([made.id], reach=ADA) == {made.id: made}
+        with again.transaction() as transaction:
+            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=9) == [Stated(older.id, HOME)]
+
+    def test_conflicts_go_with_a_memory(self, store: MetadataStore) -> None:
+        """A purge of either side removes them."""
+        a, b, c = insert(store, *(factories.memory(text) for text in "abc"))
+        first, second, third = conflict(a, b), conflict(b, c), conflict(a, c)
+        with store.transaction() as transaction:
+            transaction.add_conflicts([first, second, third])
+        purge(store, b)
+
+        assert store.conflicts.get([first.id, second.id, third.id], reach=ADA) == {third.id: third}
+
+    def test_conflicts_are_taken_back(self, store: MetadataStore) -> None:
+        """A savepoint that fails leaves none."""
+        a, b = insert(store, *(factories.memory(text) for text in "ab"))
+        with store.transaction() as transaction:
+            with suppress(KeyError), transaction.savepoint():
+                transaction.add_conflicts([conflict(a, b)])
+                raise KeyError
+            assert transaction.open_conflicts(OWNER, [a.id]) == []
+
+    def test_conflicts_page_newest_first(self, store: MetadataStore) -> None:
+        """Pages go on below an id, in the states asked for, of one memory when asked."""
+        a, b, c = insert(store, *(factories.memory(text) for text in "abc"))
+        made = [conflict(a, b), conflict(b, c), conflict(a, c, state=ConflictState.CLOSED, resolve_time=NOW)]
+        with store.transaction() as transaction:
+            transaction.add_conflicts(made)
+
+        def page(*states: ConflictState, memory_id: str = "", before: str = "", limit: int = 9) -> list[Conflict]:
+            return store.conflicts.page(reach=ADA, states=states, memory_id=memory_id, before=before, limit=limit)
+
+        assert page(*ConflictState) == made[::-1]
+        assert page(*ConflictState, limit=2) == [made[2], made[1]]
+        assert page(*ConflictState, before=made[1].id) == [made[0]]
+        assert page(ConflictState.OPEN) == [made[1], made[0]]
+        assert page(ConflictState.OPEN, memory_id=a.id) == [made[0]]
+        assert page(*ConflictState, memory_id=c.id) == [made[2], made[1]]
+        assert page() == page(*ConflictState, limit=0) == []
+
+    def test_conflicts_keep_to_their_reach(self, store: MetadataStore) -> None:
+        """Other owners, tenants and projects see and find nothing."""
+        made = []
+        for fields in ({"project_id": "web"}, {}):
+            a, b = insert(store, *(factories.memory(text, **fields) for text in "ab"))
+            made.append(conflict(a, b))
+        with store.transaction() as transaction:
+            transaction.add_conflicts(made)
+
+        for reach in (reach_of("ad"), reach_of("ada-2"), reach_of(tenant_id="t"), reach_of(projects=("we", "web-2"))):
+            assert store.conflicts.get([one.id for one in made], reach=reach) == {}
+            assert (
+                store.conflicts.page(reach=reach, states=tuple(ConflictState), memory_id="", before="", limit=9) == []
+            )
+            with store.transaction() as transaction:
+                assert transaction.get_conflict(made[0].id, reach=reach) is None
+        with store.transaction() as transaction:
+            assert transaction.open_conflicts(Scope("bob").owner, [made[0].older_id]) == []
+        found = store.conflicts.page(
+            reach=reach_of(projects=("web",)), states=tuple(ConflictState), memory_id="", before="", limit=9
+        )
+        assert found == [made[0]]

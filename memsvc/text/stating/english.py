@@ -1,0 +1,141 @@
+"""What English sentences state: where somebody lives, what they do, what they like, and what is what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.text.stating.english_general import general
+from memsvc.text.stating.english_phrases import Speaking, clauses, names_in, place_in, plain, stem, subject_of
+from memsvc.text.stating.english_preferences import preferences
+from memsvc.text.stating.english_words import OCCUPATIONS
+
+_ADVERBS = (
+    r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"
+)
+_NO = r"(?P<no>(?:do|does|did|is|am|are|has|have)\s+not\s+(?:longer\s+)?|no\s+longer\s+|never\s+)?"
+_BEFORE = rf"(?:^|(?<=\s)){_ADVERBS}{_NO}{_ADVERBS}"
+
+_LIVES = re.compile(
+    rf"{_BEFORE}(?:lives?|living|resides?|residing|based|settled(?:\s+down)?)\s+in\s+(?P<value>.+)", re.IGNORECASE
+)
+_MOVED = re.compile(
+    rf"{_BEFORE}(?:moved|relocated|emigrated)(?:\s+(?:back|over|away|out|house))?(?:\s+from\s+.+?)?\s+to\s+(?P<value>.+)",
+    re.IGNORECASE,
+)
+_HOME = re.compile(
+    r"^(?P<who>.*?)\s*(?:current\s+)?(?:home\s?town|home\s+city|home|residence)\s+is\s+(?:now\s+)?(?:in\s+)?(?P<value>.+)",
+    re.IGNORECASE,
+)
+_WORKS_AS = re.compile(
+    rf"{_BEFORE}(?:(?:works?|working|employed|hired|started|starts)\b[^,]*?\bas|promoted\s+to|(?:is|am|became|become)(?!\s+not))"
+    r"(?:\s+(?:now|currently|also|still))*"
+    r"\s+(?P<article>an?|the)?\s*(?P<value>[^,]+)",
+    re.IGNORECASE,
+)
+_JOINED_AS = re.compile(r"\bjoined\s+.*?\bas\s+(?:an?|the)\s+(?P<value>[^,]+)", re.IGNORECASE)
+_JOB_IS = re.compile(
+    r"^(?P<who>.*?)\s*(?:job|profession|occupation)\s+is\s+(?:now\s+)?(?:an?\s+)?(?P<value>[^,]+)", re.IGNORECASE
+)
+_IDLE = re.compile(rf"{_BEFORE}(?P<value>retired|unemployed)\b", re.IGNORECASE)
+_WORKS_AT = re.compile(
+    rf"{_BEFORE}(?:(?:works?|working)(?:\s+(?:full[- ]time|part[- ]time|remotely|now))?\s+(?:at|for)"
+    r"|employed\s+(?:by|at)|joined|started(?:\s+working|\s+a\s+new\s+job|\s+a\s+job)?\s+at)\s+(?P<value>.+)",
+    re.IGNORECASE,
+)
+_WORKS_IN = re.compile(rf"{_BEFORE}(?:works?|working)\s+in\s+(?P<value>.+)", re.IGNORECASE)
+_LEFT = re.compile(rf"{_BEFORE}(?:left|quit|resigned\s+from|laid\s+off\s+(?:by|from))\s+(?P<value>.+)", re.IGNORECASE)
+_TITLE_END = re.compile(r"\b(?:at|for|of|in|with|who|from|on|by|again|now|there|instead|anymore)\b")
+_EMPLOYER_AFTER = re.compile(r"\s(?:at|for)\s+(?P<value>[A-Z].*)")
+
+Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[Part, ...]]]]
+
+
+def english_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Statement]:
+    """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
+    speaking = Speaking(me, silent)
+    for sentence in sentences:
+        for clause in clauses(plain(sentence)):
+            yield from _stated(clause, speaking)
+
+
+def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    for pattern, reading in _READINGS:
+        match = pattern.search(clause)
+        if match is None:
+            continue
+        named = match.groupdict()
+        who = subject_of(named["who"] if "who" in named else clause[: match.start()], speaking)
+        if who is None:
+            continue
+        found = [
+            Statement(rule, f"{slot} of {' '.join(who)}", parts, reading is not _left and not named.get("no"))
+            for slot, rule, parts in reading(match)
+        ]
+        if found:
+            speaking.last = who
+            yield from found
+            if reading in _WHOLE:
+                return
+    yield from preferences(clause, speaking)
+    yield from general(clause, speaking)
+
+
+def _lives(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    place = place_in(match["value"])
+    if place is not None:
+        yield "home", Rule.LOCATION, (place,)
+
+
+def _works_as(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    title = _title(match["value"])
+    if title:
+        yield "job", Rule.OCCUPATION, (Part("title", title),)
+        after = _EMPLOYER_AFTER.search(match["value"])
+        employer = names_in(after["value"]) if after else ""
+        if employer:
+            yield "employer", Rule.OCCUPATION, (Part("employer", employer),)
+
+
+def _works_at(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    employer = names_in(match["value"])
+    if employer:
+        yield "employer", Rule.OCCUPATION, (Part("employer", employer),)
+
+
+def _works_in(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    place = place_in(match["value"])
+    if place is not None:
+        yield "place of work", Rule.OCCUPATION, (place,)
+
+
+def _left(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    yield from _works_at(match)
+
+
+def _idle(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+    yield "job", Rule.OCCUPATION, (Part("title", match["value"].lower()),)
+
+
+def _title(text: str) -> str:
+    """Return a job title in lower case, empty when *text* does not begin with one."""
+    words = _TITLE_END.split(text.lower())[0].split()
+    is_title = bool(words) and (stem(words[-1]) in OCCUPATIONS or words[-1].endswith(("ologist", "ician", "grapher")))
+    return " ".join(words) if is_title else ""
+
+
+_READINGS: tuple[tuple[re.Pattern[str], Reading], ...] = (
+    (_HOME, _lives),
+    (_LIVES, _lives),
+    (_MOVED, _lives),
+    (_JOB_IS, _works_as),
+    (_JOINED_AS, _works_as),
+    (_IDLE, _idle),
+    (_WORKS_AS, _works_as),
+    (_WORKS_AT, _works_at),
+    (_WORKS_IN, _works_in),
+    (_LEFT, _left),
+)
+_WHOLE = frozenset({_lives, _idle})
+"""Readings that leave nothing of a clause to others."""

@@ -1,0 +1,114 @@
+"""What English clauses say of anything definite: the deadline is then, the dog is called so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
+from memsvc.text.stating.english_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.stating.lists import words as listed
+from memsvc.text.stating.values import NUMBERS, typed_parts
+
+_ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
+_CHANGED = (
+    r"(?:moved|changed|switched|renamed|postponed|rescheduled|brought\s+forward|updated|raised|lowered|increased|reduced|set"
+    r"|upgraded|extended|migrated|pushed\s+back|reset)\s+(?:from\s+.+?\s+)?(?:to|for|at)"
+)
+_IS = re.compile(
+    rf"(?:^|(?<=\s)){_ADVERBS}(?P<verb>(?:is|are|am)(?P<no>\s+not|\s+no\s+longer)?(?:\s+(?:now|currently|still|already))*(?:\s+(?:called|named|{_CHANGED}))?"
+    rf"|{_CHANGED})\s+(?:(?:on|at|in|due|by)\s+)*(?P<value>.+)$",
+    re.IGNORECASE,
+)
+_DOES = re.compile(
+    r"(?:^|(?<=\s))(?P<verb>costs?|starts?|begins?|opens?|closes?|ends?|runs?|expires?|takes?|lasts|happens?|weighs?|holds?|contains?)"
+    r"\s+(?:now\s+)?(?:(?:on|at|in|up\s+to)\s+)*(?P<value>.+)$",
+    re.IGNORECASE,
+)
+_HAS = re.compile(
+    rf"(?:^|(?<=\s))(?:has|have)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)(?=\s*$|\s*,)",
+    re.IGNORECASE,
+)
+_END = re.compile(r"\s+(?:anymore|now|again|these days|from now on|, .*|,.*)$")
+_TEXTUAL = re.compile(
+    r"\b(?:address|password|passcode|name|codename|nickname|url|hostname|number|email)\s*$", re.IGNORECASE
+)
+"""Attributes whose values are compared as they are, whatever numbers are in them."""
+_FREE_WORDS = 4
+_NOT_NAMES = frozenset(
+    listed("""
+    good bad great nice kind slow fast big small large late early near close soon tight long short old young
+    important wrong right fine okay ok ready done ill sick happy sad angry tired here there unknown unclear
+    missing visiting nice strict friendly helpful away busy back broken down up same different very really
+    too so quite not full empty that what still a an the being going coming working known in on at with""")
+)
+
+
+def general(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value."""
+    match = _HAS.search(clause)
+    if match is not None and match["thing"].lower() in STABLE_COUNTS:
+        yield from _has(clause, match, speaking)
+        return
+    for pattern in (_IS, _DOES):
+        match = pattern.search(clause)
+        if match is not None:
+            yield from _is(clause, match, speaking, denied=pattern is _IS and match["no"] is not None)
+            return
+
+
+def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(clause[: match.start()], speaking)
+    if who is None:
+        return
+    word = match["number"].lower()
+    number = {"no": "0", "a": "1", "an": "1"}.get(word) or str(NUMBERS.get(word, word))
+    thing = {"kid": "child", "children": "child"}.get(stem(match["thing"]), stem(match["thing"]))
+    yield Statement(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (Part("amount", number),))
+
+
+def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Statement]:
+    said = clause[: match.start()]
+    who = subject_of(said, speaking) if said.strip() or speaking.last else None
+    if who is None:
+        return
+    speaking.last = who
+    value = _END.sub("", match["value"].strip())
+    verb = "is" if match.re is _IS else stem(match["verb"])
+    topic = f"{verb} {' '.join(who)}"
+    scaled = _scaled(value)
+    if scaled is not None:
+        yield Statement(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
+        return
+    if len(who) == 1 and who[0] in {speaking.me, "we"}:
+        return
+    parts = () if _TEXTUAL.search(said) else typed_parts(value)
+    if not parts and verb == "is":
+        parts = _single(said, match["verb"], value)
+    if parts:
+        yield Statement(Rule.GENERAL, topic, parts, not denied)
+
+
+def _scaled(value: str) -> Part | None:
+    words = value.lower().removeprefix("a ").removeprefix("an ").split()
+    if not words or (len(words) > 1 and words[1] not in {"to", "with", "by", "for", "again", "today", "since"}):
+        return None
+    for number, scale in enumerate(SCALES):
+        if words[0] in scale:
+            return Part(str(number), words[0])
+    return None
+
+
+def _single(said: str, verb: str, value: str) -> tuple[Part, ...]:
+    """Return the one value of an attribute that has one, or of what is called so."""
+    words = value.split()
+    if not 0 < len(words) <= _FREE_WORDS or words[0].lower() in _NOT_NAMES:
+        return ()
+    if words[0].lower() in COLORS:
+        return (Part("color", words[0].lower()),)
+    subject = [stem(word) for word in re.findall(r"[\w']+", said.partition(" of ")[0].partition(" for ")[0])]
+    is_single = "favorite" in subject or (bool(subject) and subject[-1] in SINGLE)
+    if is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
+        return (Part("value", " ".join(words).lower().strip("\"'")),)
+    return ()
