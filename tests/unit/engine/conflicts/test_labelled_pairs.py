@@ -1,6 +1,6 @@
 """The rules against labelled pairs: those with odd numbers are for development, those with even ones are held out.
 
-The pairs of `unseen.jsonl` were written when the rules were done, by somebody who had not read them; no rule was changed
+The pairs of `unseen.jsonl` were written when the rules were done, to look for what they miss; no rule was changed
 for them since. Pairs that a rule is changed for belong among the others.
 """
 
