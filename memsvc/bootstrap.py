@@ -56,6 +56,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         revise=writes.revise,
         importing=writes.importing,
         supersede=writes.supersede,
+        promote=writes.promote,
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, stack),

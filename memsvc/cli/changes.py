@@ -1,4 +1,4 @@
-"""The commands that change single memories: update, delete, restore."""
+"""The commands that change single memories: update, delete, restore, promote."""
 
 from __future__ import annotations
 
@@ -104,3 +104,24 @@ def _refuse_unnamed(memory_id: str) -> None:
     if not memory_id:
         message = "Name the memory by its ID; `memsvc list` shows it."
         raise CommandError(message)
+
+
+@connected
+def promote(
+    session: Session,
+    *,
+    memory_id: MemoryId,
+    content: Annotated[str, typer.Argument(help='An edited text; "-" reads it from stdin.')] = "",
+    title: Annotated[str, typer.Option(help="A short heading.  [default: as it was]")] = "",
+    revision: Revision = 0,
+    conversation: options.Conversation = "",
+) -> None:
+    """Keep a short-term memory for good; what it was is archived."""
+    _refuse_unnamed(memory_id)
+    text = sys.stdin.read() if content == "-" else content
+    with session.client(conversation=conversation) as client:
+        reply = client.promote(memory_id, text, title=title, expected_revision=revision)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{reply.memory.id} promoted from {reply.source.id}")

@@ -191,6 +191,7 @@ class Memsvc:
     update = _sync(AsyncMemsvc.update)
     delete = _sync(AsyncMemsvc.delete)
     restore = _sync(AsyncMemsvc.restore)
+    promote = _sync(AsyncMemsvc.promote)
     supersede = _sync(AsyncMemsvc.supersede)
     chain = _sync(AsyncMemsvc.chain)
     conflicts = _stream(AsyncMemsvc.conflicts)

@@ -19,6 +19,7 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose
+from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
@@ -45,6 +46,7 @@ class Application:
     revise: Revise
     importing: Importing
     supersede: Supersede
+    promote: Promote
     resolve: Resolve
     recollect: Recollect
     recall: Recall

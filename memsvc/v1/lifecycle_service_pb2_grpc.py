@@ -5,6 +5,7 @@ import warnings
 
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
+from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -80,6 +81,11 @@ class LifecycleServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
                 _registered_method=True)
+        self.PromoteMemory = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/PromoteMemory',
+                request_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
+                _registered_method=True)
 
 
 class LifecycleServiceServicer(object):
@@ -153,6 +159,13 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PromoteMemory(self, request, context):
+        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -195,6 +208,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.RollbackToCheckpoint,
                     request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.SerializeToString,
+            ),
+            'PromoteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteMemory,
+                    request_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -418,6 +436,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
             memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
             memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PromoteMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/PromoteMemory',
+            memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
+from memsvc.v1 import promotion_pb2 as _promotion_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -66,6 +67,8 @@ class LifecycleServiceStub:
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
     """
+    PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
+    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -104,6 +107,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
     """
+    PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
+    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -187,5 +192,13 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
         between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
         """
+
+    @_abc_1.abstractmethod
+    def PromoteMemory(
+        self,
+        request: _promotion_pb2.PromoteMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_promotion_pb2.PromoteMemoryResponse, _abc.Awaitable[_promotion_pb2.PromoteMemoryResponse]]:
+        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

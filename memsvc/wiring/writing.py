@@ -16,6 +16,7 @@ from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.watch.bell import Bell
@@ -47,6 +48,7 @@ class Writing:
     revise: Revise
     importing: Importing
     supersede: Supersede
+    promote: Promote
     resolve: Resolve
     append: Append
     storing: Storing
@@ -93,6 +95,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         revise=Revise(drafting, recording, requests, utc_now),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
+        promote=Promote(drafting, recording, requests, store.memories),
         resolve=Resolve(drafting, recording, requests, store),
         append=Append(drafting, recording, requests, store.memories, utc_now),
         storing=Storing(drafting, placing, requests, accesses),

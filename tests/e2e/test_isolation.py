@@ -16,6 +16,7 @@ from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import promotion_pb2 as promotion_pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -630,6 +631,13 @@ def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], gr
     if checkpoint(stranger) is NOT_FOUND:
         request.dry_run = False
         yield [request], NOT_FOUND
+
+
+@case
+def PromoteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger cannot be promoted."""
+    for memory_id in stranger.ids:
+        yield [promotion_pb.PromoteMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
 @case

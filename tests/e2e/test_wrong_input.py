@@ -75,6 +75,7 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "ListCheckpoints": {"scope": scope},
         "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
         "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "PromoteMemory": one,
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "CreateSession": {"scope": scope},
@@ -107,7 +108,7 @@ SCOPED = (
     "CaptureMemory", "FlushMessages", "AppendMemory", "CreateSession", "ListSessions",
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
-    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint",
+    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "BuildContext", "RenderContext", "LoadCore",
 )  # fmt: skip
 
@@ -335,6 +336,12 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip
+PROMOTIONS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"id": "1"}, ("id",)),
+    ({"content": " \n", "title": "x" * 513}, ("content", "title")),
+    ({"content": "a\x00", "expected_revision": -1}, ("content", "expected_revision")),
+    ({"request_id": "x" * 129, "wait_for": 9}, ("request_id", "wait_for")),
+]
 Said = session_pb.NewMessage
 Call = session_pb.ToolCall
 MESSAGES: list[tuple[session_pb.NewMessage, tuple[str, ...]]] = [
@@ -514,6 +521,8 @@ def table() -> Iterator[Wrong]:
     yield from _conflicts()
     for message, paths in MESSAGES:
         yield Wrong("AppendMessages", {"messages": [message]}, paths)
+    for fields, paths in PROMOTIONS:
+        yield Wrong("PromoteMemory", fields, paths)
     for method, fields, paths in SESSIONS:
         yield Wrong(method, fields, paths)
     for method in NAMED_SESSIONS:

@@ -330,6 +330,14 @@ def test_a_document_is_ingested_and_replaced(run: Any, tmp_path: Path) -> None:
     run("ingest", str(tmp_path / "none.md"), code=1)
 
 
+def test_a_short_term_memory_is_kept(run: Any) -> None:
+    """In better words."""
+    memory_id = run("add", "the walrus came by today", "--layer", "short-term").split()[0]
+    assert run("promote", memory_id, "A walrus comes by.").rstrip().endswith(f"promoted from {memory_id}")
+    assert "A walrus comes by." in run("list")
+    run("promote", memory_id, code=1)
+
+
 def test_a_memory_and_a_project_go_back(run: Any) -> None:
     """History, rollback and checkpoints, in a pipe and as JSON."""
     memory_id = run("add", "the kettle is blue", "--key", "kettle").split()[0]

@@ -18,6 +18,7 @@ COMMANDS = (
     "get",
     "list",
     "delete",
+    "promote",
     "supersede",
     "search",
     "capture",

@@ -1,0 +1,76 @@
+"""Keeping short-term memories for good."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import grpc
+import pytest
+
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import promotion_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused
+from tests.e2e.running import Stubs
+
+SHORT, LONG = types.MEMORY_LAYER_SHORT_TERM, types.MEMORY_LAYER_LONG_TERM
+ARCHIVED = types.MEMORY_STATUS_ARCHIVED
+
+
+def promote(stubs: Stubs, scope: types.Scope, memory: types.Memory, **request: Any) -> pb.PromoteMemoryResponse:
+    """Promote a memory."""
+    asked = pb.PromoteMemoryRequest(scope=scope, id=memory.id, **request)
+    return stubs.lifecycle.PromoteMemory(asked, timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    ("said", "edited", "query"),
+    [
+        ("今天和客户确认了：发布日期是三月五日。", "发布日期是三月五日。", "什么时候发布？"),
+        ("Today the customer said: the release is on March 5.", "The release is on March 5.", "when is the release?"),
+    ],
+)
+def test_what_is_promoted_lasts(stubs: Stubs, user: str, said: str, edited: str, query: str) -> None:
+    """In better words, with the key and the rest of the source, which is archived; both name each other."""
+    scope = types.Scope(user_id=user, project_id="p")
+    fields: dict[str, Any] = {"key": "release", "tags": ["date"], "importance": 4, "kind": types.MEMORY_KIND_DECISION}
+    source = create(stubs, scope, said, layer=SHORT, **fields)
+    reply = promote(stubs, scope, source, content=edited, title="Release")
+
+    new = reply.memory
+    assert (edited, "Release", "release", LONG) == (new.content, new.title, new.key, new.layer)
+    assert (["date"], 4, types.MEMORY_KIND_DECISION) == (list(new.tags), new.importance, new.kind)
+    assert ([source.id], False) == (list(new.derived_from), new.HasField("expire_time"))
+    assert (ARCHIVED, [new.id], "") == (reply.source.status, list(reply.source.related_ids), reply.source.key)
+    assert get(stubs, scope, source.id) == reply.source
+    assert [new.id] == [memory.id for memory in list_all(stubs, scope)]
+    assert [edited] == found(stubs, scope, query)
+
+
+def test_a_promotion_is_done_once(stubs: Stubs, user: str) -> None:
+    """As it stands; a repetition gets the same answer, another request is told that it is archived."""
+    scope = types.Scope(user_id=user)
+    source = create(stubs, scope, "The kettle is blue.", layer=SHORT)
+    request = {"request_id": str(uuid.uuid4())}
+    first = promote(stubs, scope, source, **request)
+
+    assert "The kettle is blue." == first.memory.content
+    assert first.memory.id == promote(stubs, scope, source, **request).memory.id
+    for memory in (first.source, first.memory):
+        refusal = refused(stubs.lifecycle.PromoteMemory, pb.PromoteMemoryRequest(scope=scope, id=memory.id))
+        assert (grpc.StatusCode.INVALID_ARGUMENT, ("id",)) == (refusal.code, refusal.fields)
+
+
+def test_nothing_changes_when_a_promotion_is_refused(stubs: Stubs, user: str) -> None:
+    """Because of the revision, or since another memory says the same already."""
+    scope = types.Scope(user_id=user)
+    source = create(stubs, scope, "The kettle is blue.", layer=SHORT)
+    create(stubs, scope, "The walrus sings.")
+    late = pb.PromoteMemoryRequest(scope=scope, id=source.id, expected_revision=7)
+    taken = pb.PromoteMemoryRequest(scope=scope, id=source.id, content="The walrus sings.")
+    assert grpc.StatusCode.ABORTED == refused(stubs.lifecycle.PromoteMemory, late).code
+    assert grpc.StatusCode.ALREADY_EXISTS == refused(stubs.lifecycle.PromoteMemory, taken).code
+
+    request = memory_pb.GetMemoryRequest(scope=scope, id=source.id)
+    assert source == stubs.memory.GetMemory(request, timeout=TIMEOUT).memory
