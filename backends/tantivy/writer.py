@@ -10,6 +10,7 @@ from tantivy import Index, IndexWriter
 
 from backends.tantivy.documents import document_of
 from backends.tantivy.errors import NAME, translate
+from backends.tantivy.merging import step_back
 from backends.tantivy.schema import ROW
 from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
@@ -81,6 +82,7 @@ class TantivyWriter:
         with translate():
             if self._writer is None:
                 self._writer = self._index.writer(self._heap_bytes, 1)
+                step_back()
             try:
                 yield self._writer
             except BaseException:
