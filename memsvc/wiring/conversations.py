@@ -35,12 +35,12 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, stack: Exi
     chosen = settings.sessions
     store, committer, drafting = backends.metadata, writes.committer, writes.drafting
     rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
-    extractive = ExtractiveSummarizer(backends.tokenizer)
+    redactor = Redactor(is_on=settings.redaction.capture)
+    extractive = ExtractiveSummarizer(backends.tokenizer, redactor)
     summarizer: Summarizer = extractive
     if backends.language_model is not None:
-        redactor = Redactor(is_on=settings.redaction.capture)
         summarizer = ModelSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
-    trimming = Trimming(committer, store, drafting, summarizer, rules)
+    trimming = Trimming(committer, store, drafting, summarizer, redactor, rules)
     trimmer = Trimmer(trimming.trim_when_full)
     stack.callback(trimmer.close)
     defaults = SessionDefaults(

@@ -13,6 +13,7 @@ from memsvc.domain.errors import LimitExceededError, SessionNotActiveError, Sess
 from memsvc.domain.limits import RELATED_IDS, TITLE
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.session import (
     Message,
     MessageState,
@@ -77,14 +78,21 @@ class _OutdatedPlanError(Exception):
 class Trimming:
     """Trims sessions: plan, summarise outside of any transaction, then change everything in one."""
 
-    def __init__(
-        self, committer: Committer, store: MetadataStore, drafting: Drafting, summarizer: Summarizer, rules: TrimRules
+    def __init__(  # noqa: PLR0913 - the parts of a trim, each with its own job
+        self,
+        committer: Committer,
+        store: MetadataStore,
+        drafting: Drafting,
+        summarizer: Summarizer,
+        redactor: Redactor,
+        rules: TrimRules,
     ) -> None:
-        """Trim by these parts; *drafting* brings the clock."""
+        """Trim by these parts; *drafting* brings the clock. No secret that *redactor* knows leaves the session."""
         self._committer = committer
         self._store = store
         self._drafting = drafting
         self._summarizer = summarizer
+        self._redactor = redactor
         self._rules = rules
 
     @property
@@ -188,6 +196,7 @@ class Trimming:
                 "message_count": len(victims),
             },
         )
+        draft, _ = self._redactor.draft(draft)
         # Two trims may come to the same words, and each has its own originals.
         return replace(self._drafting.prepare(session.scope, draft).record, is_unique=False)
 
