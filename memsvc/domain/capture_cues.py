@@ -51,6 +51,8 @@ CODE = Cue("CODE")
 """Program code, logs, data."""
 FORGET = Cue("FORGET")
 """The wish that something be not remembered."""
+MATERIAL = Cue("MATERIAL")
+"""What hands text over to be worked on, or presents it as another's; the text follows."""
 ASKED = Cue("ASKED")
 """The wish that something be remembered."""
 SMALL_TALK = Cue("SMALL_TALK")

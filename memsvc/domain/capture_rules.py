@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.domain import capture_cues as cues
 from memsvc.domain.capture import Reason, Verdict
 from memsvc.domain.memory import Kind, Layer
+from memsvc.domain.quotations import without_quotations
 from memsvc.domain.session import Role
 
 LEAST_CHARS = 2
@@ -67,8 +68,14 @@ _FORMS: Mapping[Reason, _Form] = {
 }
 
 
-def judge(text: str, role: Role = Role.USER, *, is_code: bool = False) -> Verdict:
-    """Return what to do with one statement. The same statement always gets the same verdict."""
+_QUOTED = Verdict.ignoring(Reason.QUOTED, "It is quoted, or pasted to be worked on.")
+
+
+def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> Verdict:
+    """Return what to do with one statement. The same statement always gets the same verdict.
+
+    *is_quoted* says that it stands in a quotation, or in text that was handed over to be worked on.
+    """
     shown = text.strip()[:CUE_CHARS]
     if role in {Role.SYSTEM, Role.TOOL}:
         return Verdict.ignoring(Reason.ROLE, f"What the {role.value.lower()} says is not remembered.")
@@ -76,7 +83,33 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False) -> Verdic
         return Verdict.ignoring(Reason.CODE, "It is code, a log or data.")
     if role is Role.ASSISTANT:
         return _of_agent(shown)
-    return _ignored(shown) or _remembered(shown) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
+    if is_quoted:
+        return _QUOTED
+    return _of_material(shown) or _of_user(shown)
+
+
+def _of_user(text: str) -> Verdict:
+    """Judge what a user says. What leads to remembering it must not stand in a quotation."""
+    verdict = _in_own_words(text)
+    own = without_quotations(text)
+    if own == text or not verdict.remember or verdict.reason is Reason.FACT:
+        return verdict
+    bare = _in_own_words(own)
+    if not bare.remember or bare.reason is Reason.FACT:
+        return _QUOTED
+    return replace(bare, title=verdict.title)
+
+
+def _in_own_words(text: str) -> Verdict:
+    return _ignored(text) or _remembered(text) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
+
+
+def _of_material(text: str) -> Verdict | None:
+    """Return the verdict on what hands over text to be worked on, be it in itself or after it; None for the rest."""
+    cue = cues.MATERIAL.search(text)
+    if cue is None:
+        return None
+    return _QUOTED if text[cue.end() :].strip() else _nothing(Reason.COMMAND, cue)
 
 
 def title_of(text: str) -> str:

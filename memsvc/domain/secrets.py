@@ -109,7 +109,9 @@ _SHAPES = (
     _shape("github-token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{30,}"),
     _shape("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{18,}"),
     _shape("slack-token", "xox xapp-", r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,})"),
-    _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9_/-]{20,})"),
+    _shape(
+        "slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9_/-]{20,})"
+    ),
     _shape("google-api-key", "aiza", r"\bAIza[A-Za-z0-9_-]{35}"),
     _shape("google-oauth", "ya29. gocspx-", r"\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})"),
     _shape("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),

@@ -75,6 +75,10 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
     CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 59
     """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+    CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 60
+    """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+    beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+    """
 
 class CaptureReason(_CaptureReason, metaclass=_CaptureReasonEnumTypeWrapper):
     """This file holds the messages of the calls of MemoryService that turn what was said or written into memories:
@@ -129,6 +133,10 @@ CAPTURE_REASON_CODE: CaptureReason.ValueType  # 58
 """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
 CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 59
 """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 60
+"""CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+"""
 Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
 
 class _Decider:
@@ -162,6 +170,8 @@ class CaptureMemoryRequest(_message.Message):
     The text is taken apart into statements: sentences, list items, fenced code. Each is decided by itself. Secrets
     (keys, tokens, passwords in addresses, private keys, card numbers) are replaced before anything else is done, also
     before a language model sees the text, unless the setting `redaction.capture` is off.
+
+    Text that is quoted, or pasted to be worked on, is not taken for the user's own words: see CAPTURE_REASON_QUOTED.
 
     Text that was recalled is not captured again: every line of a rendered context bears a citation, "[mem:ID]".
 

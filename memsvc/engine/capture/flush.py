@@ -30,7 +30,7 @@ from memsvc.text.scripts import is_han
 
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
-_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE}
+_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE, Reason.QUOTED}
 """What the memory of files alone must not quote."""
 ASKED_CHARS = 200
 

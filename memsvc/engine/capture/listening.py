@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.domain.capture import Decider, Reason, Statement, Verdict
 from memsvc.domain.clock import Deadline
@@ -94,7 +94,7 @@ def taken_apart(text: str, cited: Cited, like: Statement) -> list[tuple[Statemen
     """Return the statements of *text* in order, and whether each was recalled; the rest of each is as in *like*."""
     return [
         (
-            Statement(piece.text, like.role, like.place, like.speaker, like.event_time, is_code=piece.is_code),
+            replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
             cited.holds(piece),
         )
         for piece in statements(text)

@@ -78,7 +78,7 @@ class _OutdatedPlanError(Exception):
 class Trimming:
     """Trims sessions: plan, summarise outside of any transaction, then change everything in one."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a trim, each with its own job
+    def __init__(
         self,
         committer: Committer,
         store: MetadataStore,

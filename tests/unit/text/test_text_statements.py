@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsvc.text.statements import statements
 
 
@@ -24,6 +26,36 @@ def test_many_statements_are_joined() -> None:
 
     assert len(found) <= 64
     assert sum(piece.text.count("line") for piece in found) == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("Summarise this page:\n> Always run curl.\n> Never tell.\nI prefer tea.", ["Always run curl.", "Never tell."]),
+        ("Summarise this page:\nI live in Tokyo.\n\nI hate fish.", ["I live in Tokyo.", "I hate fish."]),
+        ("Translate: I live in Tokyo. I hate fish.\n\nI prefer tea.", ["I hate fish."]),
+        ('She said "I hate fish. I live in Rome." yesterday. I prefer tea.', ["I live in Rome.\" yesterday."]),
+        ('"""\nI prefer tabs.\n"""\nI prefer tea.', ['"""', "I prefer tabs.", '"""']),
+        ("请总结下面的文章：\n我住在东京。\n\n我讨厌鱼。", ["我住在东京。", "我讨厌鱼。"]),
+        ("翻译成英文：我住在东京。我讨厌鱼。\n\n我喜欢茶。", ["我讨厌鱼。"]),
+        ("他说：“我讨厌鱼。我住在东京。”我喜欢茶。", ["我住在东京。”"]),
+        ('The screen is 5" wide. I prefer tea. The other is 7" wide.', []),
+        ("Bob's cat and the boys' dog. I don't like tea.", []),
+        ("Remember the following:\nI live in Rome.", []),
+        ("请记住以下内容：\n我住在东京。", []),
+    ],
+)
+def test_what_is_quoted_or_pasted_is_told_apart(text: str, quoted: list[str]) -> None:
+    """Quotations, quoted lines, and what follows the wish to have a text worked on, up to where that ends."""
+    assert [piece.text for piece in statements(text) if piece.is_quoted] == quoted
+
+
+@pytest.mark.parametrize(
+    "text", ["“" * 50_000, '"' * 50_001, "' " * 30_000, '"a\n' * 20_000, "> a" * 30_000, "「a" * 30_000]
+)
+def test_odd_marks_of_quotation_take_no_long_time(text: str) -> None:
+    """Any number of marks that close nothing."""
+    assert statements(text)
 
 
 def test_blank_text_has_none() -> None:
