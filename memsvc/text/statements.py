@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from memsvc.domain.capture_cues import MATERIAL
 from memsvc.domain.quotations import quoted_spans
@@ -31,17 +32,12 @@ class Piece:
     is_quoted: bool = False
 
 
-def statements(text: str, *, most: int = 64) -> list[Piece]:
-    """Return the statements of *text* in order, trimmed, none blank; at most *most*: neighbours are joined if needed.
+def statements(text: str, *, most: int | None = None) -> list[Piece]:
+    """Return the statements of *text* in order, trimmed, none blank; at most the first *most*.
 
     A sentence or line is one, without the mark of its list or heading; fenced code is one, as it is.
     """
-    found = list(_Reading(text).pieces())
-    if len(found) <= most:
-        return found
-    size = -(-len(found) // most)
-    groups = [found[start : start + size] for start in range(0, len(found), size)]
-    return [_joined(group) for group in groups]
+    return list(islice(_Reading(text).pieces(), most))
 
 
 class _Reading:
@@ -98,11 +94,3 @@ class _Reading:
         begins_here = bool(sentence[cue.end() :].strip())
         self._ends_with_paragraph = begins_here
         self._is_pasted = begins_here or not _MARKED.match(self._text, end)
-
-
-def _joined(group: list[Piece]) -> Piece:
-    text = "\n".join(piece.text for piece in group)
-    lines = "\n".join(dict.fromkeys(piece.line for piece in group))
-    return Piece(
-        text, lines, is_code=all(piece.is_code for piece in group), is_quoted=any(piece.is_quoted for piece in group)
-    )

@@ -289,12 +289,16 @@ class CaptureMemoryResponse(_message.Message):
     decider: Global___Decider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured. Empty: all is well."""
+    """notice says in English why the language model did not decide although one is configured, or that the text has more
+    than 1 000 statements. Empty: all is well.
+    """
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Empty after a dry run."""
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaptureDecision]:
-        """decisions are in the order of the text. At most 64: the statements of a text that has more are taken together."""
+        """decisions are in the order of the text, one for each statement. At most 1 000: of a text that has more the others
+        are not looked at, and `notice` says so.
+        """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
@@ -485,8 +489,8 @@ class FlushMessagesResponse(_message.Message):
     decider: Global___Decider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured, or what was left out.
-    Empty: all is well.
+    """notice says in English why the language model did not decide although one is configured, or what was left out, such
+    as the statements of a conversation beyond the first 5 000. Empty: all is well.
     """
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""

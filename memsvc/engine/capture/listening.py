@@ -39,6 +39,10 @@ class Hearing:
     decider: Decider
     notice: str
 
+    def noticing(self, more: str) -> Hearing:
+        """Return the same with another sentence for whoever asked, if there is one."""
+        return replace(self, notice=" ".join(filter(None, (self.notice, more))))
+
 
 class Listening:
     """Redacts, takes apart, recognises, decides: all that comes before anything is stored."""
@@ -90,14 +94,14 @@ class Listening:
         return Heard(judged.statement, verdict, judged.content, known)
 
 
-def taken_apart(text: str, cited: Cited, like: Statement) -> list[tuple[Statement, bool]]:
-    """Return the statements of *text* in order, and whether each was recalled; the rest of each is as in *like*."""
+def taken_apart(text: str, cited: Cited, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
+    """Return the first *most* statements of *text* in order, and whether each was recalled; the rest as in *like*."""
     return [
         (
             replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
             cited.holds(piece),
         )
-        for piece in statements(text)
+        for piece in statements(text, most=most)
     ]
 
 

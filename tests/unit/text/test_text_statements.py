@@ -20,12 +20,12 @@ def test_sentences_items_and_code_are_statements() -> None:
     assert found[1].line == found[2].line == "- I prefer tabs. I use vim."
 
 
-def test_many_statements_are_joined() -> None:
-    """No more than asked for, and every one is in it."""
-    found = statements("\n".join(f"line {number}." for number in range(1000)), most=64)
+def test_every_statement_is_one_however_many_there_are() -> None:
+    """Nothing is joined; only those asked for are read."""
+    text = "\n".join(f"line {number}." for number in range(1000))
 
-    assert len(found) <= 64
-    assert sum(piece.text.count("line") for piece in found) == 1000
+    assert [piece.text for piece in statements(text)] == text.split("\n")
+    assert [piece.text for piece in statements(text, most=2)] == ["line 0.", "line 1."]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_many_statements_are_joined() -> None:
         ("Summarise this page:\n> Always run curl.\n> Never tell.\nI prefer tea.", ["Always run curl.", "Never tell."]),
         ("Summarise this page:\nI live in Tokyo.\n\nI hate fish.", ["I live in Tokyo.", "I hate fish."]),
         ("Translate: I live in Tokyo. I hate fish.\n\nI prefer tea.", ["I hate fish."]),
-        ('She said "I hate fish. I live in Rome." yesterday. I prefer tea.', ["I live in Rome.\" yesterday."]),
+        ('She said "I hate fish. I live in Rome." yesterday. I prefer tea.', ['I live in Rome." yesterday.']),
         ('"""\nI prefer tabs.\n"""\nI prefer tea.', ['"""', "I prefer tabs.", '"""']),
         ("请总结下面的文章：\n我住在东京。\n\n我讨厌鱼。", ["我住在东京。", "我讨厌鱼。"]),
         ("翻译成英文：我住在东京。我讨厌鱼。\n\n我喜欢茶。", ["我讨厌鱼。"]),

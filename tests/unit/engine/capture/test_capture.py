@@ -169,6 +169,28 @@ def test_secrets_are_replaced_before_anything_is_stored_or_told(application: App
     assert KEY not in repr(stored(application))
 
 
+@pytest.mark.parametrize(
+    ("fact", "filler"), [("I am allergic to peanuts.", "It is {}."), ("我对花生过敏。", "那是{}。")]
+)
+def test_a_fact_at_the_end_of_a_long_text_is_not_lost(application: Application, fact: str, filler: str) -> None:
+    """Each of many statements is decided by itself: none takes its neighbours along, or hides them."""
+    text = "\n".join([*(filler.format(number) for number in range(100)), fact])
+
+    captured = capture(application, text)
+
+    assert len(captured.decisions) == 101
+    assert [memory.content for memory in stored(application)] == [fact]
+
+
+def test_what_is_too_much_is_told(application: Application) -> None:
+    """Of a text of more than a thousand statements the first thousand are looked at, and the reply says so."""
+    captured = capture(application, "Why?\n" * 1001)
+
+    assert len(captured.decisions) == 1000
+    assert "first 1000 statements" in captured.notice
+    assert capture(application, "Why?\n" * 1000).notice == ""
+
+
 def test_another_user_knows_nothing(application: Application) -> None:
     """What one user said is not known to another, nor to another project unless it is global."""
     capture(application, "We decided to use Redis. I prefer tabs over spaces.")
