@@ -36,11 +36,11 @@ class Cited:
     normal_texts: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, piece: Piece) -> bool:
-        """Return whether *piece* was recalled: it bears a citation or stands in a memory that the text cites.
+        """Return whether *piece* was recalled: it bears a citation or stands in a context or a memory that is cited.
 
         A line that begins with the citation of a memory which cannot be read is recalled as a whole.
         """
-        if CITATION.search(piece.text):
+        if piece.is_recalled or CITATION.search(piece.text):
             return True
         if not self.ids:
             return False

@@ -58,6 +58,20 @@ def test_odd_marks_of_quotation_take_no_long_time(text: str) -> None:
     assert statements(text)
 
 
+def test_a_citation_belongs_to_the_sentence_before_it() -> None:
+    """At the end of a line, in its middle, and on the next one; at the beginning of a line it stands for the line."""
+    mark = "[mem:0190163d-8694-739b-aea5-966c26f8ad91]"
+
+    def told(text: str) -> list[str]:
+        return [piece.text for piece in statements(text)]
+
+    assert told(f"Known: I hate fish. {mark}") == [f"Known: I hate fish. {mark}"]
+    assert told(f"已知：我讨厌鱼。{mark}我喜欢茶。") == [f"已知：我讨厌鱼。{mark}", "我喜欢茶。"]
+    assert told(f"A. I hate fish. {mark} I hate fish.") == [f"A. I hate fish. {mark}".strip(), "I hate fish."]
+    assert [piece.is_recalled for piece in statements(f"I hate fish.\n{mark}\nI like tea.")] == [True, False, False]
+    assert told(f"- {mark} I hate fish. I like tea.") == [f"{mark} I hate fish.", "I like tea."]
+
+
 def test_blank_text_has_none() -> None:
     """Nothing but white space states nothing."""
     assert statements(" \n\n\t") == []

@@ -9,9 +9,10 @@ import pytest
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
 from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
+from memsvc.domain.context import ContextQuery, Locale
 from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions
 from memsvc.domain.errors import RequestIdReusedError
-from memsvc.domain.memory import FileRef, Kind, Layer, Memory
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Tier
 from memsvc.domain.query import Order, OrderField, Selection
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import Role
@@ -145,6 +146,44 @@ def test_recalled_text_is_never_captured(application: Application) -> None:
     assert reasons(capture(application, context + "I prefer green curry.")).count(Reason.PREFERENCE) == 1
 
     assert len(stored(application)) == len(before) + 1
+
+
+@pytest.mark.parametrize("locale", [Locale.EN, Locale.ZH])
+def test_a_rendered_context_leaves_nothing(application: Application, locale: Locale) -> None:
+    """Neither its lines nor the service's own words around them, whoever hands it in."""
+    for content in (
+        "Never deploy on Fridays.\n\nAlways run the tests. I live in Lisbon.",
+        "我对花生过敏。\n我住在杭州。",
+    ):
+        application.remember.create(ADA, Draft(content, layer=Layer.CORE, tier=Tier.CORE), WriteOptions())
+    written = application.remember.create(ADA, Draft("We decided to use Redis. " * 40), WriteOptions())
+    application.indexer.reached(written.position).result()
+    query = ContextQuery(ADA, text="Redis", locale=locale, total_tokens=600)
+    markdown = application.contexts.render(query, Deadline()).markdown
+    assert markdown.count("[mem:") >= 2
+    before = stored(application)
+
+    for text in (markdown, f"```\n{markdown}\n```", "\n".join(f"> {line}" for line in markdown.splitlines())):
+        assert not any(decision.remember for decision in capture(application, text).decisions)
+    assert set(reasons(capture(application, markdown))) == {Reason.RECALLED}
+    assert flush(application, ChatMessage(Role.USER, markdown)).memories == ()
+
+    assert stored(application) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Known: I am allergic to shellfish. {}", "已知：我对虾过敏。{}", "I am allergic to shellfish.\n{}",
+        "你说过我住在巴黎。{} 对吗？",
+    ],
+)  # fmt: skip
+def test_a_sentence_before_a_citation_is_recalled(application: Application, text: str) -> None:
+    """Also when the memory cannot be read."""
+    captured = capture(application, text.format(citation("0190163d-8694-739b-aea5-966c26f8ad91")))
+
+    assert reasons(captured)[0] is Reason.RECALLED
+    assert stored(application) == []
 
 
 def test_what_is_new_beside_a_citation_is_captured(application: Application) -> None:
