@@ -14,6 +14,7 @@ from google.protobuf.json_format import Parse, ParseError
 
 from memsvc.cli.choices import ImportFormat
 from memsvc.cli.failures import CommandError
+from memsvc.domain.keys import fault_of
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types
 
@@ -104,13 +105,15 @@ def memories_from_markdown(text: str, name: str) -> Iterator[types.Memory]:
 
     Importing an edited document again updates the sections whose headings stayed.
     """
+    # A folder "daily" may hold anything, but a key "daily/…" is a day.
+    place = f"./{name}" if fault_of(name) else name
     seen: Counter[str] = Counter()
     for headings, body in _sections(text):
         title = " > ".join(headings) or name
         seen[title] += 1
         number = f" ({seen[title]})" if seen[title] > 1 else ""
         yield types.Memory(
-            key=f"{name[: KEY_CHARS // 2]}#{title}"[: KEY_CHARS - len(number)] + number,
+            key=f"{place[: KEY_CHARS // 2]}#{title}"[: KEY_CHARS - len(number)] + number,
             kind=types.MEMORY_KIND_DOCUMENT,
             title=title[:TITLE_CHARS],
             content=body,

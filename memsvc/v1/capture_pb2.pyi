@@ -713,7 +713,8 @@ class DocumentHeader(_message.Message):
     """
     key: _builtins.str
     """key names the memory; ingesting under an existing key replaces that memory's text. At most 256 characters, no
-    control characters. Empty: the memory has no key, and equal text is a duplicate.
+    control characters. A key that begins with "daily/", "context/" or "knowledge/" must be one of those that
+    AppendMemoryRequest names. Empty: the memory has no key, and equal text is a duplicate.
     """
     kind: _types_pb2.MemoryKind.ValueType
     """kind is DOCUMENT or SKILL; anything else is INVALID_ARGUMENT. Unspecified: SKILL when the name ends in "SKILL.md",
