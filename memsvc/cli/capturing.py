@@ -14,6 +14,7 @@ from memsvc.cli.choices import DocumentKind, OnDuplicate, Role
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError, say
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def capture(
     conversation: options.Conversation = "",
 ) -> None:
     """Remember what is worth it in a text."""
-    said = sys.stdin.read() if text == "-" else text
+    said = given_text(text)
     with session.client(conversation=conversation, timeout=120) as client:
         reply = client.capture(said, role=cast("values.Role", role.name), dry_run=dry_run)
     if session.as_json:
@@ -88,7 +89,7 @@ def append(
     conversation: options.Conversation = "",
 ) -> None:
     """Add text to a memory by its key."""
-    text = sys.stdin.read() if content == "-" else content
+    text = given_text(content)
     name = f"{DAILY}{datetime.now().astimezone():%Y-%m-%d}" if key == TODAY else key
     with session.client(conversation=conversation) as client:
         reply = client.append(name, text, separator=separator)

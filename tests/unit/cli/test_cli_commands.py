@@ -317,6 +317,16 @@ def test_text_is_appended_by_key(run: Any) -> None:
     run("append", "daily/x", "y", code=1)
 
 
+def test_lines_that_are_no_utf8_are_told(address: str) -> None:
+    """Also when they come after others, in the middle of an import."""
+    lines = b'{"content": "one"}\n{"content": "\xff"}\n'
+    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "utf8"], input=lines)
+
+    assert told.exit_code == 1
+    assert "no UTF-8 text" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_a_document_is_ingested_and_replaced(run: Any, tmp_path: Path) -> None:
     """By its file name as key; a file that is not there, and one that is no text, are told in a line."""
     path = tmp_path / "notes.md"
