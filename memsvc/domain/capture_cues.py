@@ -65,6 +65,8 @@ COMMAND = Cue("COMMAND")
 """What asks for something to be done now."""
 LASTING = Cue("LASTING")
 """Words that make a wish a rule."""
+LASTING_BID = Cue("LASTING_BID")
+"""The polite beginning of a question that asks for something to be done from now on."""
 MANNER = Cue("MANNER")
 """How the agent is to speak to the user."""
 PREFERENCE = Cue("PREFERENCE")

@@ -180,6 +180,31 @@ def test_courtesy_and_orders_are_no_preferences(text: str) -> None:
     assert not judge(text).remember
 
 
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("Use pytest, not unittest.", "用 pytest 而不是 unittest。"),
+        ("Use spaces instead of tabs", "用空格代替 Tab"),
+        ("Use pnpm rather than npm.", "不要用 npm，用 pnpm。"),
+        ("Always run make lint before committing.", "提交前一定要跑 make lint。"),
+        ("Could you please always answer in French?", "你能不能以后都用法语回答？"),
+        ("Can you always run the tests before committing?", "可以请你以后每次都先跑测试吗？"),
+        ("ＡＬＷＡＹＳ ＡＮＳＷＥＲ ＩＮ ＦＲＥＮＣＨ", "以后都用　ＦＲＥＮＣＨ　回答"),
+    ],
+)
+def test_both_languages_bid_alike(english: str, chinese: str) -> None:
+    """A rule is one in either language, be it asked for as politely or written as widely as it may."""
+    assert [judge(text).reason for text in (english, chinese)] == [Reason.RULE, Reason.RULE]
+
+
+@pytest.mark.parametrize(
+    "text", ["Can you run the tests?", "Will you always be here?", "你可以一直开着吗？", "Use the other one, not this."]
+)
+def test_what_is_asked_for_once_is_no_rule(text: str) -> None:
+    """Words that last do not make a rule of every question."""
+    assert not judge(text).remember
+
+
 def test_fenced_code_is_no_statement() -> None:
     """Code is ignored even if it reads like a preference."""
     assert judge("I prefer tabs.", is_code=True).reason is Reason.CODE
