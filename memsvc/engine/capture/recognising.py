@@ -85,10 +85,10 @@ class Recognising:
 
     def _alike(self, scope: Scope, text: str, deadline: Deadline) -> Sequence[Memory]:
         words = list(dict.fromkeys(terms(text)))[:MOST_TERMS]
-        # A message is what was said, and what is captured from: it makes nothing known.
+        # A message is what was said, and what is captured from: it makes nothing known, nor does a summary of such.
         where = conjunction(
             AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
-            Not(AnyOf(Field.KIND, (Kind.MESSAGE.value,))),
+            Not(AnyOf(Field.KIND, (Kind.MESSAGE.value, Kind.SUMMARY.value))),
             session_privacy(scope),
         )
         reach = Reach.from_scope(scope)
