@@ -48,7 +48,7 @@ def capture(
         return
     write_table(("=remember", "=why", "=scope", "=kind", "~text", "memory"), [_row(one) for one in reply.decisions])
     tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
     if reply.notice:
         say(f"memsvc: {reply.notice}")
 
@@ -70,7 +70,8 @@ def _row(decision: messages.CaptureDecision) -> tuple[str, ...]:
     )
 
 
-def _say_redactions(redactions: object) -> None:
+def say_redactions(redactions: object) -> None:
+    """Say on stderr which secrets were replaced, if any were."""
     told = ", ".join(f"{one.count} {one.kind}" for one in cast("list[types.Redaction]", redactions))
     if told:
         say(f"memsvc: Secrets were replaced before anything was stored: {told}")
@@ -98,7 +99,7 @@ def append(
         return
     write(f"{reply.memory.id} {name} {'created' if reply.outcome == 1 else 'appended to'}")
     tell_conflicts(reply.conflicts)
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
 
 
 @connected
@@ -130,7 +131,7 @@ def ingest(  # noqa: PLR0913 - an option each
         return
     outcome = {1: "created", 2: "updated", 3: "already there"}.get(reply.outcome, "stored")
     write(f"{reply.memory.id} {outcome}, {reply.chunk_count} chunks: {reply.memory.title}")
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
 
 
 def _bytes(path: str) -> bytes:

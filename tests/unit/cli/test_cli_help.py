@@ -21,6 +21,7 @@ COMMANDS = (
     "supersede",
     "search",
     "capture",
+    "flush",
     "append",
     "ingest",
     "history",
