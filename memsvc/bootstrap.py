@@ -47,19 +47,20 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
     heard = listening(settings, backends)
+    flush = Flush(heard, writes.storing)
     return Application(
         remember=writes.remember,
         append=writes.append,
         ingest=Ingest(writes.remember),
         capture=Capture(heard, writes.storing, store.memories),
-        flush=Flush(heard, writes.storing),
+        flush=flush,
         revise=writes.revise,
         importing=writes.importing,
         supersede=writes.supersede,
         promote=writes.promote,
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
-        sessions=sessions(settings, backends, writes, stack),
+        sessions=sessions(settings, backends, writes, flush, stack),
         recall=reads.recall,
         retrospect=Retrospect(store.memories),
         checkpoints=writes.checkpoints,

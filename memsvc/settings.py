@@ -140,6 +140,8 @@ class SessionSettings(_Part):
     """The last rounds that trimming leaves alone; a round begins with a user's message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
     """How long the summary of what was trimmed may be."""
+    flush_tokens: int = Field(default=8_000, ge=0, le=10_000_000)
+    """At how many tokens of live messages since the last flush memories are extracted from them; 0: never."""
     archive_others: bool = True
     """Whether opening a session archives the other active ones of the same user, project and agent."""
 

@@ -78,7 +78,13 @@ class InprocSessionWrites:
         if session is None:
             return None
         kept = [one for one in _messages(self._state, session) if one.record.state is not MessageState.DELETED]
-        return Standing(session, kept[-1].record.row if kept else None, self.counts(session).live_tokens)
+        unflushed = [
+            one.record.token_count
+            for one in kept
+            if one.record.state is MessageState.ACTIVE and one.record.ordinal > session.flushed_ordinal
+        ]
+        newest = kept[-1].record.row if kept else None
+        return Standing(session, newest, self.counts(session).live_tokens, sum(unflushed))
 
     def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""

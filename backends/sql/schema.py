@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from backends.sql.database import Database
 from backends.sql.errors import SchemaVersionError
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -22,6 +22,7 @@ from memsvc.domain.session import (
 _SESSION_NAMES = (
     "row", "owner", "project_id", "agent_id", "id", "title", "state", "auto_trim", "metadata", "token_limit",
     "last_ordinal", "trim_count", "create_time", "update_time", "last_message_time", "end_time", "trim_time",
+    "flushed_ordinal",
 )  # fmt: skip
 SESSION_COLUMNS = tuple(sessions.c[name] for name in _SESSION_NAMES)
 """What `session_from_row` reads, in this order."""
@@ -39,6 +40,7 @@ def session_from_row(row: Row) -> Session:
     (
         number, owner, project_id, agent_id, session_id, title, state, auto_trim, metadata, token_limit,
         last_ordinal, trim_count, create_time, update_time, last_message_time, end_time, trim_time,
+        flushed_ordinal,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     return Session(
@@ -56,6 +58,7 @@ def session_from_row(row: Row) -> Session:
         last_message_time=moment_or_none(last_message_time),
         end_time=moment_or_none(end_time),
         trim_time=moment_or_none(trim_time),
+        flushed_ordinal=flushed_ordinal,
     )
 
 
@@ -67,6 +70,7 @@ def session_values(session: Session, row: int) -> Values:
         "token_limit": session.token_limit,
         "last_ordinal": session.last_ordinal,
         "trim_count": session.trim_count,
+        "flushed_ordinal": session.flushed_ordinal,
         "create_time": to_micros(session.create_time),
         "update_time": to_micros(session.update_time),
         "last_message_time": micros_or_none(session.last_message_time),

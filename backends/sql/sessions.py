@@ -121,7 +121,7 @@ class SqlSessionWrites:
         """Return a session as an append finds it."""
         place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
         row = self._connection.execute(_select_standing(), place).one_or_none()
-        return None if row is None else Standing(session_from_row(row[:-2]), row[-2], int(row[-1]))
+        return None if row is None else Standing(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
 
     def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
@@ -243,7 +243,9 @@ def _select_standing() -> sa.Select[Any]:
     live = sa.select(sa.func.coalesce(sa.func.sum(messages.c.token_count), 0)).where(
         mine, messages.c.state == MessageState.ACTIVE.value
     )
-    columns = (*SESSION_COLUMNS, newest, live.scalar_subquery())
+    since = messages.c.ordinal > sessions.c.flushed_ordinal
+    unflushed = sa.select(sa.func.coalesce(sa.func.sum(messages.c.token_count), 0)).where(mine, IS_LIVE_MESSAGE, since)
+    columns = (*SESSION_COLUMNS, newest, live.scalar_subquery(), unflushed.scalar_subquery())
     return sa.select(*columns).where(*_at("owner", "project_id", "id"))
 
 

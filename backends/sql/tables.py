@@ -266,6 +266,7 @@ sessions = sa.Table(
     sa.Column("agent_id", sa.Text, nullable=False),
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
+    sa.Column("flushed_ordinal", Number, nullable=False, server_default="0"),
 )
 _s = sessions.c
 sa.Index("unique_session_id", _s.owner, _s.project_id, _s.id, unique=True)
@@ -292,7 +293,7 @@ ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 IS_LIVE_MESSAGE = messages.c.state == ACTIVE
 sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)
 sa.Index("messages_state", messages.c.session_row, messages.c.state, messages.c.token_count)
-_conditional("messages_live", IS_LIVE_MESSAGE, messages.c.session_row, messages.c.ordinal)
+_conditional("messages_live", IS_LIVE_MESSAGE, messages.c.session_row, messages.c.ordinal, messages.c.token_count)
 checkpoints = sa.Table(
     "checkpoints",
     metadata,

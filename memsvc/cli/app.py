@@ -12,6 +12,7 @@ from memsvc.cli import (
     conflicts,
     contexts,
     demo,
+    flushing,
     history,
     importing,
     lifecycle,
@@ -46,6 +47,7 @@ app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
 app.command()(capturing.capture)
+app.command()(flushing.flush)
 app.command()(capturing.append)
 app.command()(capturing.ingest)
 app.add_typer(sessions.app, name="session")

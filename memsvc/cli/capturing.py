@@ -14,6 +14,7 @@ from memsvc.cli.choices import DocumentKind, OnDuplicate, Role
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError, say
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def capture(
     conversation: options.Conversation = "",
 ) -> None:
     """Remember what is worth it in a text."""
-    said = sys.stdin.read() if text == "-" else text
+    said = given_text(text)
     with session.client(conversation=conversation, timeout=120) as client:
         reply = client.capture(said, role=cast("values.Role", role.name), dry_run=dry_run)
     if session.as_json:
@@ -47,7 +48,7 @@ def capture(
         return
     write_table(("=remember", "=why", "=scope", "=kind", "~text", "memory"), [_row(one) for one in reply.decisions])
     tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
     if reply.notice:
         say(f"memsvc: {reply.notice}")
 
@@ -69,7 +70,8 @@ def _row(decision: messages.CaptureDecision) -> tuple[str, ...]:
     )
 
 
-def _say_redactions(redactions: object) -> None:
+def say_redactions(redactions: object) -> None:
+    """Say on stderr which secrets were replaced, if any were."""
     told = ", ".join(f"{one.count} {one.kind}" for one in cast("list[types.Redaction]", redactions))
     if told:
         say(f"memsvc: Secrets were replaced before anything was stored: {told}")
@@ -88,7 +90,7 @@ def append(
     conversation: options.Conversation = "",
 ) -> None:
     """Add text to a memory by its key."""
-    text = sys.stdin.read() if content == "-" else content
+    text = given_text(content)
     name = f"{DAILY}{datetime.now().astimezone():%Y-%m-%d}" if key == TODAY else key
     with session.client(conversation=conversation) as client:
         reply = client.append(name, text, separator=separator)
@@ -97,7 +99,7 @@ def append(
         return
     write(f"{reply.memory.id} {name} {'created' if reply.outcome == 1 else 'appended to'}")
     tell_conflicts(reply.conflicts)
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
 
 
 @connected
@@ -129,7 +131,7 @@ def ingest(  # noqa: PLR0913 - an option each
         return
     outcome = {1: "created", 2: "updated", 3: "already there"}.get(reply.outcome, "stored")
     write(f"{reply.memory.id} {outcome}, {reply.chunk_count} chunks: {reply.memory.title}")
-    _say_redactions(reply.redactions)
+    say_redactions(reply.redactions)
 
 
 def _bytes(path: str) -> bytes:

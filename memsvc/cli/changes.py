@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,6 +11,7 @@ from memsvc.cli import options
 from memsvc.cli.choices import Kind, Layer
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import write, write_json
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def update(  # noqa: PLR0913 - an option each
     _refuse_unnamed(memory_id)
     changes: Changes = {}
     if content is not None:
-        changes["content"] = sys.stdin.read() if content == "-" else content
+        changes["content"] = given_text(content)
     if title is not None:
         changes["title"] = title
     if layer is not None:

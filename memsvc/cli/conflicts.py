@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
@@ -12,6 +11,7 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.choices import ConflictState, Resolution
 from memsvc.cli.connecting import Session, connected
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def supersede(
     if bool(content) == bool(by):
         message = "Give the new text, or the id of a memory with --by."
         raise typer.BadParameter(message)
-    text = sys.stdin.read() if content == "-" else content
+    text = given_text(content)
     with session.client(conversation=conversation) as client:
         reply = client.supersede(memory_id, text, by=by)
     if session.as_json:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from memsvc.cli.failures import CommandError, told
+from memsvc.cli.inputs import require_utf8
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc, Project
@@ -107,6 +108,7 @@ def connected(command: Callable[Concatenate[Session, P], None]) -> Callable[...,
     def run(**given: Any) -> None:
         address, user, project, as_json = (given.pop(name) for name in _OPTIONS)
         with told(address):
+            require_utf8([address, user, project, *given.values()])
             session = Session(address, user or os_user(), _project(project), as_json)
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
@@ -13,6 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def add(  # noqa: PLR0913 - an option each
     if quarantine:
         fields["status"] = "QUARANTINED"
     fields |= _times(when, valid_from, valid_to)
-    text = sys.stdin.read() if content == "-" else content
+    text = given_text(content)
     with session.client(conversation=conversation) as client:
         reply = client.create(
             text,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -10,6 +9,7 @@ import typer
 
 from memsvc.cli.choices import Role, SessionState
 from memsvc.cli.connecting import Session, connected
+from memsvc.cli.inputs import given_text
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def append(
     pinned: Annotated[bool, typer.Option("--pinned", help="Never trim it away.")] = False,
 ) -> None:
     """Append a message."""
-    text = sys.stdin.read() if content == "-" else content
+    text = given_text(content)
     message: client_sessions.SessionMessage = {
         "role": cast("values.Role", role.name),
         "content": text,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from google.protobuf.json_format import Parse, ParseError
 
 from memsvc.cli.choices import ImportFormat
 from memsvc.cli.failures import CommandError
+from memsvc.cli.inputs import stdin_lines, utf8_lines
+from memsvc.domain.keys import fault_of
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types
 
@@ -40,8 +41,8 @@ def read_source(path: str, form: ImportFormat) -> Source:
     """
     if path == "-":
         if form is ImportFormat.MD:
-            return _documents([("stdin", sys.stdin.read())])
-        return Source(memories_from_lines(sys.stdin, "stdin"), None)
+            return _documents([("stdin", "".join(stdin_lines()))])
+        return Source(memories_from_lines(stdin_lines(), "stdin"), None)
     place = Path(path)
     if not place.exists():
         message = f"There is no {path!r}."
@@ -55,7 +56,7 @@ def read_source(path: str, form: ImportFormat) -> Source:
     if form is ImportFormat.MD or (form is ImportFormat.AUTO and place.suffix.lower() in MARKDOWN):
         return _documents([(place.name, _text(place))])
     with place.open(encoding="utf-8") as lines:
-        count = sum(1 for line in lines if line.strip())
+        count = sum(1 for line in utf8_lines(lines, repr(path)) if line.strip())
     return Source(_memories_from_file(place), count)
 
 
@@ -104,13 +105,15 @@ def memories_from_markdown(text: str, name: str) -> Iterator[types.Memory]:
 
     Importing an edited document again updates the sections whose headings stayed.
     """
+    # A folder "daily" may hold anything, but a key "daily/…" is a day.
+    place = f"./{name}" if fault_of(name) else name
     seen: Counter[str] = Counter()
     for headings, body in _sections(text):
         title = " > ".join(headings) or name
         seen[title] += 1
         number = f" ({seen[title]})" if seen[title] > 1 else ""
         yield types.Memory(
-            key=f"{name[: KEY_CHARS // 2]}#{title}"[: KEY_CHARS - len(number)] + number,
+            key=f"{place[: KEY_CHARS // 2]}#{title}"[: KEY_CHARS - len(number)] + number,
             kind=types.MEMORY_KIND_DOCUMENT,
             title=title[:TITLE_CHARS],
             content=body,

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     ROLE = "ROLE"
     CODE = "CODE"
     FORGET = "FORGET"
+    QUOTED = "QUOTED"
 
 
 REMEMBERING = frozenset(
@@ -88,6 +89,7 @@ class Statement:
     Attributes:
         place: Which of the things that were handed in together it belongs to: the index of its message.
         is_code: Whether it is fenced program code.
+        is_quoted: Whether it was quoted or pasted: whoever hands it in need not mean it.
     """
 
     text: str
@@ -96,6 +98,7 @@ class Statement:
     speaker: str = ""
     event_time: datetime | None = None
     is_code: bool = False
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ CODE = Cue("CODE")
 """Program code, logs, data."""
 FORGET = Cue("FORGET")
 """The wish that something be not remembered."""
+MATERIAL = Cue("MATERIAL")
+"""What hands text over to be worked on, or presents it as another's; the text follows."""
 ASKED = Cue("ASKED")
 """The wish that something be remembered."""
 SMALL_TALK = Cue("SMALL_TALK")
@@ -63,6 +65,8 @@ COMMAND = Cue("COMMAND")
 """What asks for something to be done now."""
 LASTING = Cue("LASTING")
 """Words that make a wish a rule."""
+LASTING_BID = Cue("LASTING_BID")
+"""The polite beginning of a question that asks for something to be done from now on."""
 MANNER = Cue("MANNER")
 """How the agent is to speak to the user."""
 PREFERENCE = Cue("PREFERENCE")

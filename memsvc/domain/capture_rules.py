@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.domain import capture_cues as cues
 from memsvc.domain.capture import Reason, Verdict
 from memsvc.domain.memory import Kind, Layer
+from memsvc.domain.quotations import without_quotations
 from memsvc.domain.session import Role
 
 LEAST_CHARS = 2
@@ -30,13 +31,16 @@ _LEAD = re.compile(
     r"|^(?:请|麻烦|帮我|你要?)*(?:记住|记一下|记得|记下|备注一下|备注|注意|待办)[，,:：]?\s*",
     re.IGNORECASE,
 )
+_WIDE = {code + 0xFEE0: code for code in range(ord("0"), ord("z") + 1) if chr(code).isalnum()} | {0x3000: " "}
+"""Letters and digits as wide as a Han character, which are the same; signs keep their width."""
+_POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
 _SINGULAR = re.compile(r"\b(?:me|my|i)\b|我", re.IGNORECASE)
 _BIDDING = re.compile(
     r"(?:please\s+|always|never|from now on|don'?t|do not|when|every|whenever|before|after|use|write|keep|add|run|make"
     r"|put|format|name|include|in the future|going forward|must)\b"
-    r"|.*(?:务必|永远|一律|以后|今后|每次|禁止|必须|不得|不要|绝不|都要|都得)",
+    r"|.*(?:务必|一定|永远|一律|以后|今后|每次|禁止|必须|不得|不要|绝不|都要|都得|而不|不要?用|别用|代替)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
@@ -67,16 +71,58 @@ _FORMS: Mapping[Reason, _Form] = {
 }
 
 
-def judge(text: str, role: Role = Role.USER, *, is_code: bool = False) -> Verdict:
-    """Return what to do with one statement. The same statement always gets the same verdict."""
-    shown = text.strip()[:CUE_CHARS]
+_QUOTED = Verdict.ignoring(Reason.QUOTED, "It is quoted, or pasted to be worked on.")
+
+
+def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> Verdict:
+    """Return what to do with one statement. The same statement always gets the same verdict.
+
+    *is_quoted* says that it stands in a quotation, or in text that was handed over to be worked on.
+    """
+    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
     if role in {Role.SYSTEM, Role.TOOL}:
         return Verdict.ignoring(Reason.ROLE, f"What the {role.value.lower()} says is not remembered.")
     if is_code or cues.CODE.search(shown):
         return Verdict.ignoring(Reason.CODE, "It is code, a log or data.")
     if role is Role.ASSISTANT:
         return _of_agent(shown)
-    return _ignored(shown) or _remembered(shown) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
+    if is_quoted:
+        return _QUOTED
+    return _of_material(shown) or _of_user(shown)
+
+
+def _of_user(text: str) -> Verdict:
+    """Judge what a user says. What leads to remembering it must not stand in a quotation."""
+    verdict = _in_own_words(text)
+    own = without_quotations(text)
+    if own == text or not verdict.remember or verdict.reason is Reason.FACT:
+        return verdict
+    bare = _in_own_words(own)
+    if not bare.remember or bare.reason is Reason.FACT:
+        return _QUOTED
+    return replace(bare, title=verdict.title)
+
+
+def _in_own_words(text: str) -> Verdict:
+    text = _bidden(text)
+    return _ignored(text) or _remembered(text) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
+
+
+def _bidden(text: str) -> str:
+    """Return what a question bids to be done from now on: "Could you please always …?" is no question."""
+    polite = cues.LASTING_BID.search(text)
+    if polite is None or not _POLITE_END.search(text):
+        return text
+    adverb = re.search(r"\b(?:always|never|from now on)\b", polite[0], re.IGNORECASE)
+    return _POLITE_END.sub("", text[adverb.start() if adverb else polite.end() :])
+
+
+def _of_material(text: str) -> Verdict | None:
+    """Return the verdict on what hands over text to be worked on, be it in itself or after it; None for the rest."""
+    cue = cues.MATERIAL.search(text)
+    if cue is None:
+        return None
+    return _QUOTED if text[cue.end() :].strip() else _nothing(Reason.COMMAND, cue)
 
 
 def title_of(text: str) -> str:

@@ -27,6 +27,10 @@ REQUEST_ID = 128
 BATCH = 1_000
 SPOKEN = 100_000
 """The length of what was said in one message."""
+STATEMENTS = 1_000
+"""Statements of one message that are looked at."""
+FLUSHED_STATEMENTS = 5_000
+"""Statements of one flush that are looked at."""
 TOOL_CALLS = 64
 SEPARATOR = 256
 DOCUMENT_BYTES = 4_000_000

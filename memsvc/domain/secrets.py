@@ -13,15 +13,21 @@ from memsvc.domain.memory import Json
 
 T = TypeVar("T")
 
-LEAST_CHARS = 8
-"""No secret is shorter, so a shorter text is not looked at."""
+LEAST_CHARS = 7
+"""No secret with its name is shorter, so a shorter text is not looked at."""
 _CARD_DIGITS = range(13, 20)
-_CHINESE_NAMES = "密码|口令|密钥|令牌"
+_PASSWORDS = "passwd|password|passphrase|pwd|密码|口令"
 _NAMED = (
-    r"(?:api[_-]?key|apikey|secret[_-]?key|access[_-]?key(?:[_-]?id)?|client[_-]?secret|app[_-]?secret|auth[_-]?token"
-    r"|access[_-]?token|refresh[_-]?token|private[_-]?token|bearer[_-]?token|secret|token|passwd|password|passphrase|pwd"
-    rf"|{_CHINESE_NAMES})"
+    rf"(?:(?:api|secret|access|private)[ _-]?key(?:[ _-]?id)?|secret|token|密钥|令牌|{_PASSWORDS})"
+    # "the password for the router is"
+    r"(?:\s(?:for|of|to|on)\s[\w'./ -]{1,30}?\s(?=is\b|was\b))?[\"'`”]?"
 )
+_EQUALS = (
+    r"\s{0,3}(?:[:=：＝]|=>|\b(?:is|was)\b|(?:就|现在|已经?)?(?:是|为|叫)|(?:已经?)?(?:改|换|设|设置)[成为])"
+    r"\s{0,3}[\"'`“「『]?"
+)
+_VALUE = r"[!#-&(-+\--:=?-_a-~]"
+"""A character of a password: printable ASCII other than quotation marks, commas and what encloses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +51,34 @@ _NO_PASSWORDS = frozenset(
     }
 )  # fmt: skip
 """What stands after "password:" in programs and messages without being one."""
+_METHOD = re.compile(r"(?i)(?:sha|md|argon|pbkdf|oauth|base|utf|http|v|bcrypt|scrypt)-?[0-9][0-9a-z.]*$")
+"""What is said of passwords, and is none: sha256, argon2id, v2.1."""
 
 
 def _shape(kind: str, marks: str, pattern: str, holds: Callable[[str], bool] = lambda _: True) -> _Shape:
-    return _Shape(kind, tuple(marks.split()), re.compile(pattern), holds)
+    """Return a shape. Its words end where ASCII ends: Chinese has no spaces, so a key often touches its characters."""
+    return _Shape(kind, tuple(marks.split()), re.compile(pattern.replace(r"\b", r"(?a:\b)")), holds)
+
+
+def _is_placeholder(secret: str) -> bool:
+    """Return whether a value stands for one that is kept elsewhere, or was replaced already."""
+    is_masked = set(secret) <= set("*xX.•-_")
+    return is_masked or secret.startswith(("${", "$(", "$PW", "$PASS", "{{", "<", "[REDACTED", "%(", "os.", "process."))
 
 
 def _is_varied(secret: str) -> bool:
     """Return whether a value looks chosen or made, and not like a word, a variable or a placeholder."""
-    if secret.startswith(("${", "{{", "<", "$(", "[REDACTED", "%(", "os.", "process.")) or set(secret) <= set(
-        "*xX.•-_"
-    ):
+    if _is_placeholder(secret):
         return False
     kinds = sum(bool(re.search(sort, secret)) for sort in (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9]"))
     return kinds >= 2 and bool(re.search(r"[0-9]|[^\w.()\[\]'-]", secret))  # noqa: PLR2004 - two sorts of characters
+
+
+def _mixes_letters_and_digits(secret: str) -> bool:
+    """Return whether a value after a mere space is a password: it has letters and digits and names no method."""
+    if _is_placeholder(secret) or _METHOD.match(secret):
+        return False
+    return bool(re.search(r"[A-Za-z]", secret) and re.search(r"[0-9]", secret))
 
 
 def luhn_holds(digits: str) -> bool:
@@ -86,10 +106,12 @@ _SHAPES = (
     _shape("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     _shape("aws-access-key", "akia asia agpa aroa aida", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
     _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
-    _shape("github-token", "github_pat_", r"\bgithub_pat_\w{30,}"),
+    _shape("github-token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{30,}"),
     _shape("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{18,}"),
     _shape("slack-token", "xox xapp-", r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,})"),
-    _shape("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/-]{20,})"),
+    _shape(
+        "slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9_/-]{20,})"
+    ),
     _shape("google-api-key", "aiza", r"\bAIza[A-Za-z0-9_-]{35}"),
     _shape("google-oauth", "ya29. gocspx-", r"\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})"),
     _shape("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
@@ -119,18 +141,37 @@ _SHAPES = (
     _shape(
         "password",
         "key secret token passwd password passphrase pwd 密码 口令 密钥 令牌",
-        rf"(?i:(?<![A-Za-z]){_NAMED}[\"'`]?\s{{0,3}}(?:[:=：]|=>|\bis\b|是|为)\s{{0,3}})[\"'`“]?"
-        r"(?P<secret>[^\s\"'`“”,;，。；、<>]{6,200})",
+        rf"(?i:{_NAMED}{_EQUALS})(?P<secret>[\u4e00-\u9fff]{{0,6}}{_VALUE}{{6,200}})",
         _is_varied,
     ),
     _shape(
         "password",
         "passwd password passphrase pwd 密码 口令",
-        r"(?i:(?<![A-Za-z])(?:passwd|password|passphrase|pwd|密码|口令)[\"'`]?\s{0,3}[:=：]\s{0,3})[\"'`“]?"
-        r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![\w.(\[])",
+        rf"(?i:(?:{_PASSWORDS})[\"'`”]?\s{{0,3}}[:=：＝]\s{{0,3}})[\"'`“]?"
+        r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![A-Za-z0-9_.(\[])",
         lambda secret: secret.lower() not in _NO_PASSWORDS,
     ),
-    _shape("card-number", "", r"(?<![\w.-])[2-6](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])", _is_card),
+    _shape(
+        "password",
+        "passwd password passphrase pwd 密码 口令",
+        rf"(?i:(?:{_PASSWORDS}){_EQUALS})(?P<secret>[0-9]{{4,64}})"
+        r"(?![A-Za-z0-9_%]|\s?(?:[年月日天位个次]|char|digit|bit))",
+    ),
+    _shape(
+        "password",
+        "密码 口令 密钥 令牌 passwd password passphrase pwd",
+        r"(?:(?:密码|口令|密钥|令牌)\s{0,3}|(?i:passwd|password|passphrase|pwd)\s{1,3})[\"'`“「『]?"
+        rf"(?P<secret>{_VALUE}{{6,64}})",
+        _mixes_letters_and_digits,
+    ),
+    _shape(
+        "password",
+        "--",
+        r"(?i:--?(?:[a-z]{1,20}-)?(?:password|passwd|passphrase|pwd|token|secret|api-?key)[ \t]{1,3})[\"']?"
+        rf"(?P<secret>(?!-){_VALUE}{{6,200}})",
+        lambda secret: not _is_placeholder(secret),
+    ),
+    _shape("card-number", "", r"(?<![A-Za-z0-9_.-])[2-6](?:[ -]?[0-9]){12,18}(?![A-Za-z0-9_-]|\.[0-9])", _is_card),
 )
 _DIGITS = re.compile(r"[0-9][0-9 -]{11}")
 

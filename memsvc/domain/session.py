@@ -73,6 +73,7 @@ class Session:
         row: The store's own number for it, growing in the order of opening. It never leaves the process.
         token_limit: At how many tokens of live messages the session is full.
         last_ordinal: The place of its newest message, 0 when it has none.
+        flushed_ordinal: The place of the last message that memories were extracted from; 0 when of none.
     """
 
     scope: Scope
@@ -89,6 +90,7 @@ class Session:
     last_message_time: datetime | None = None
     end_time: datetime | None = None
     trim_time: datetime | None = None
+    flushed_ordinal: int = 0
 
     @property
     def name(self) -> SessionName:
@@ -113,11 +115,13 @@ class Standing:
     Attributes:
         newest_row: The row of its newest message that is not deleted; None when it has none.
         live_tokens: How many tokens its live messages take.
+        unflushed_tokens: How many of those were appended after the last message that was flushed.
     """
 
     session: Session
     newest_row: int | None
     live_tokens: int
+    unflushed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,8 @@ class StoreSessionsContract(StoreSeams):
         times = {f"{name}_time": NOW + timedelta(microseconds=number) for number, name in enumerate(("end", "trim"), 1)}
         given = _session(
             "会话", "web", "agent", title="标题 🦭", state=SessionState.CLOSED, auto_trim=AutoTrim.NEVER,
-            metadata={"票": [1, {"a": None}]}, last_ordinal=7, trim_count=3, last_message_time=NOW, **times,
+            metadata={"票": [1, {"a": None}]}, last_ordinal=7, trim_count=3, flushed_ordinal=5,
+            last_message_time=NOW, **times,
         )  # fmt: skip
         [opened] = _opened(store, given)
         changed = replace(opened, title="", state=SessionState.ACTIVE, end_time=None, metadata={}, token_limit=5)
@@ -175,6 +176,28 @@ class StoreSessionsContract(StoreSeams):
             assert (standing.session, standing.newest_row, standing.live_tokens) == (session, c.row, 10)
         revise(store, deleted, ChangeAction.RESTORED, status=Status.ACTIVE)
         assert _listed(store, session) == ["b", "c"]
+
+    def test_what_was_not_flushed_is_counted(self, store: MetadataStore) -> None:
+        """The tokens of live messages that come after the last one that was."""
+        [session] = _opened(store, _session())
+        a, _, c, _ = (one.memory for one in _said(store, session, "a", "b", "c", "d"))
+
+        def unflushed() -> int:
+            with store.transaction() as transaction:
+                standing = transaction.sessions.standing(session.name)
+            assert standing is not None
+            return standing.unflushed_tokens
+
+        assert unflushed() == 40
+        with store.transaction() as transaction:
+            transaction.sessions.update(replace(session, flushed_ordinal=1))
+        assert unflushed() == 30
+        revise(store, a, status=Status.ARCHIVED)
+        revise(store, c, status=Status.ARCHIVED)
+        assert unflushed() == 20
+        with store.transaction() as transaction:
+            transaction.sessions.update(replace(session, flushed_ordinal=4))
+        assert unflushed() == 0
 
     def test_a_session_without_messages_counts_zero(self, store: MetadataStore) -> None:
         """It is in the answer all the same."""

@@ -69,7 +69,7 @@ _REASONS: Mapping[Locale, Mapping[Reason, str]] = {
     },
 }
 
-_MESSAGES: Mapping[Locale, Mapping[str, str]] = {
+MESSAGES: Mapping[Locale, Mapping[str, str]] = {
     Locale.EN: {
         "SESSION_NEARLY_FULL": "The session holds {value} of {limit} tokens.",
         "CORE_COUNT": "{value} memories are of tier CORE, which is meant for {limit}.",
@@ -111,7 +111,7 @@ def age(then: date, today: date, locale: Locale) -> str:
 
 def message(code: str, locale: Locale, *, value: int = 0, limit: int = 0, detail: str = "") -> str:
     """Return what a warning says."""
-    return _MESSAGES[locale][code].format(value=value, limit=limit, detail=detail)
+    return MESSAGES[locale][code].format(value=value, limit=limit, detail=detail)
 
 
 def left_out_line(left_out: Sequence[LeftOut], locale: Locale) -> str:

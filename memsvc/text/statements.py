@@ -3,55 +3,132 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from memsvc.domain.capture_cues import MATERIAL
+from memsvc.domain.citations import CITATION, LEADING_CITATION
+from memsvc.domain.quotations import quoted_spans
+from memsvc.text.rendered import is_rendered, rendered_spans
 from memsvc.text.sentences import sentences
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
-_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)、]\s*|#{1,6}\s+|>\s*)")
+_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)、]\s*|#{1,6}\s+|(?:>\s*)+)")
+_MARKED = re.compile(r"\s*(?:>|```|~~~|[\"'“「『«])")
+"""What begins a quotation or code that says itself where it ends."""
+_TRAILING = re.compile(rf"(?:{CITATION.pattern.replace('(?P<id>', '(?:')}[\s.。,，;；]*)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A sentence, a list item or fenced code. *line* is the whole line that it stands on."""
+    """A sentence, a list item or fenced code. *line* is the whole line that it stands on.
+
+    Attributes:
+        is_recalled: Whether it stands in a context that the service rendered.
+        is_quoted: Whether it stands in a quotation, or in what the text before it hands over to be worked on.
+    """
 
     text: str
     line: str
     is_code: bool = False
+    is_quoted: bool = False
+    is_recalled: bool = False
 
 
-def statements(text: str, *, most: int = 64) -> list[Piece]:
-    """Return the statements of *text* in order, trimmed, none blank; at most *most*: neighbours are joined if needed.
+def statements(text: str, *, most: int | None = None) -> list[Piece]:
+    """Return the statements of *text* in order, trimmed, none blank; at most the first *most*.
 
-    A sentence or line is one, without the mark of its list or heading; fenced code is one, as it is.
+    A sentence or line is one, without the mark of its list or heading; fenced code is one, as it is. A citation after a
+    sentence belongs to it, unless the line begins with one, as those of a context do.
     """
-    found = list(_pieces(text))
-    if len(found) <= most:
-        return found
-    size = -(-len(found) // most)
-    groups = [found[start : start + size] for start in range(0, len(found), size)]
-    return [_joined(group) for group in groups]
+    return list(islice(_marking_cited(_Reading(text).pieces()), most))
 
 
-def _pieces(text: str) -> Iterator[Piece]:
-    start = 0
-    for fence in _FENCE.finditer(text):
-        yield from _spoken(text[start : fence.start()])
-        code = fence[0].strip()
-        yield Piece(code, code, is_code=True)
-        start = fence.end()
-    yield from _spoken(text[start:])
+class _Reading:
+    """One pass over a text, which remembers whether what it reads is still the user's."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._quotations = quoted_spans(text)
+        self._contexts = rendered_spans(text)
+        self._is_pasted = self._ends_with_paragraph = False
+
+    def pieces(self) -> Iterator[Piece]:
+        start = 0
+        for fence in _FENCE.finditer(self._text):
+            yield from self._spoken(start, fence.start())
+            code = fence[0].strip()
+            yield Piece(code, code, is_code=True, is_recalled=self._span(self._contexts, fence.start()) is not None)
+            start = fence.end()
+        yield from self._spoken(start, len(self._text))
+
+    def _spoken(self, start: int, end: int) -> Iterator[Piece]:
+        for line in self._text[start:end].splitlines(keepends=True):
+            yield from self._on_line(line, start)
+            start += len(line)
+
+    def _on_line(self, line: str, start: int) -> Iterator[Piece]:
+        whole = line.strip()
+        if not whole and self._ends_with_paragraph:
+            self._is_pasted = self._ends_with_paragraph = False
+        is_quoted_line = whole.startswith(">")
+        for first, last in _spans(line):
+            sentence, begin = line[first:last].rstrip(), start + first
+            is_quoted = is_quoted_line or self._is_pasted or self._is_quotation(begin, sentence)
+            is_recalled = self._span(self._contexts, begin) is not None or is_rendered(sentence)
+            yield Piece(sentence, whole, is_quoted=is_quoted, is_recalled=is_recalled)
+            if not is_quoted:
+                self._note_what_follows(sentence, start + last)
+
+    def _is_quotation(self, begin: int, sentence: str) -> bool:
+        """Return whether a sentence begins within a quotation that began before it, or is one as a whole."""
+        span = self._span(self._quotations, begin)
+        if span is None:
+            return False
+        first, end = span
+        return first < begin or end >= begin + len(sentence.rstrip(".。!！?？,，;；"))
+
+    @staticmethod
+    def _span(spans: Sequence[tuple[int, int]], place: int) -> tuple[int, int] | None:
+        """Return the one of *spans*, which are in order, that holds *place*."""
+        at = bisect_right(spans, place, key=lambda span: span[0]) - 1
+        return spans[at] if at >= 0 and place < spans[at][1] else None
+
+    def _note_what_follows(self, sentence: str, end: int) -> None:
+        """Note whether *sentence*, which ends at *end*, hands over what comes after it, and how far that goes."""
+        cue = MATERIAL.search(sentence)
+        if cue is None:
+            return
+        begins_here = bool(sentence[cue.end() :].strip())
+        self._ends_with_paragraph = begins_here
+        self._is_pasted = begins_here or not _MARKED.match(self._text, end)
 
 
-def _spoken(text: str) -> Iterator[Piece]:
-    for line in text.splitlines():
-        bare = _BULLET.sub("", line).strip()
-        for sentence in sentences(bare):
-            yield Piece(sentence, line.strip())
+def _spans(line: str) -> list[tuple[int, int]]:
+    """Return where the sentences of *line* are, each with the citations that follow it."""
+    spans: list[tuple[int, int]] = []
+    is_cited_after = CITATION.search(line) and not LEADING_CITATION.match(line)
+    end = 0
+    for sentence in sentences(_BULLET.sub("", line).strip()):
+        start = line.index(sentence, end)
+        end = start + len(sentence)
+        citations = _TRAILING.match(line, start, end) if is_cited_after and spans else None
+        if citations is not None:
+            spans[-1] = (spans[-1][0], citations.end())
+            start = citations.end()
+        if start < end:
+            spans.append((start, end))
+    return spans
 
 
-def _joined(group: list[Piece]) -> Piece:
-    text = "\n".join(piece.text for piece in group)
-    lines = "\n".join(dict.fromkeys(piece.line for piece in group))
-    return Piece(text, lines, is_code=all(piece.is_code for piece in group))
+def _marking_cited(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield *pieces*, those before a line of nothing but citations as recalled."""
+    before: Piece | None = None
+    for piece in pieces:
+        if before is not None:
+            yield replace(before, is_recalled=True) if _TRAILING.fullmatch(piece.text) else before
+        before = piece
+    if before is not None:
+        yield before

@@ -75,6 +75,10 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
     CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 59
     """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+    CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 60
+    """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+    beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+    """
 
 class CaptureReason(_CaptureReason, metaclass=_CaptureReasonEnumTypeWrapper):
     """This file holds the messages of the calls of MemoryService that turn what was said or written into memories:
@@ -129,6 +133,10 @@ CAPTURE_REASON_CODE: CaptureReason.ValueType  # 58
 """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
 CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 59
 """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 60
+"""CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+"""
 Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
 
 class _Decider:
@@ -162,6 +170,8 @@ class CaptureMemoryRequest(_message.Message):
     The text is taken apart into statements: sentences, list items, fenced code. Each is decided by itself. Secrets
     (keys, tokens, passwords in addresses, private keys, card numbers) are replaced before anything else is done, also
     before a language model sees the text, unless the setting `redaction.capture` is off.
+
+    Text that is quoted, or pasted to be worked on, is not taken for the user's own words: see CAPTURE_REASON_QUOTED.
 
     Text that was recalled is not captured again: every line of a rendered context bears a citation, "[mem:ID]".
 
@@ -279,12 +289,16 @@ class CaptureMemoryResponse(_message.Message):
     decider: Global___Decider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured. Empty: all is well."""
+    """notice says in English why the language model did not decide although one is configured, or that the text has more
+    than 1 000 statements. Empty: all is well.
+    """
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Empty after a dry run."""
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaptureDecision]:
-        """decisions are in the order of the text. At most 64: the statements of a text that has more are taken together."""
+        """decisions are in the order of the text, one for each statement. At most 1 000: of a text that has more the others
+        are not looked at, and `notice` says so.
+        """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
@@ -475,8 +489,8 @@ class FlushMessagesResponse(_message.Message):
     decider: Global___Decider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured, or what was left out.
-    Empty: all is well.
+    """notice says in English why the language model did not decide although one is configured, or what was left out, such
+    as the statements of a conversation beyond the first 5 000. Empty: all is well.
     """
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""
@@ -699,7 +713,8 @@ class DocumentHeader(_message.Message):
     """
     key: _builtins.str
     """key names the memory; ingesting under an existing key replaces that memory's text. At most 256 characters, no
-    control characters. Empty: the memory has no key, and equal text is a duplicate.
+    control characters. A key that begins with "daily/", "context/" or "knowledge/" must be one of those that
+    AppendMemoryRequest names. Empty: the memory has no key, and equal text is a duplicate.
     """
     kind: _types_pb2.MemoryKind.ValueType
     """kind is DOCUMENT or SKILL; anything else is INVALID_ARGUMENT. Unspecified: SKILL when the name ends in "SKILL.md",

@@ -125,6 +125,7 @@ class Session(_message.Message):
     LAST_MESSAGE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     TRIM_TIME_FIELD_NUMBER: _builtins.int
+    FLUSHED_ORDINAL_FIELD_NUMBER: _builtins.int
     title: _builtins.str
     """title is what it is called. Empty: nothing."""
     state: Global___SessionState.ValueType
@@ -145,6 +146,10 @@ class Session(_message.Message):
     """trim_count is how often it was trimmed."""
     auto_trim: Global___AutoTrim.ValueType
     """auto_trim says whether it is trimmed by itself. Never UNSPECIFIED."""
+    flushed_ordinal: _builtins.int
+    """flushed_ordinal is the ordinal of the last message that memories were extracted from by itself, which happens when
+    the live messages after it take more tokens than the setting `sessions.flush_tokens`, and before a trim. 0: of none.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where it lives: user, project, the agent that opened it, and the session's own id."""
@@ -193,10 +198,11 @@ class Session(_message.Message):
         last_message_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         trim_time: _timestamp_pb2.Timestamp | None = ...,
+        flushed_ordinal: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "last_message_time", b"last_message_time", "metadata", b"metadata", "scope", b"scope", "trim_time", b"trim_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_message_count", b"archived_message_count", "archived_token_count", b"archived_token_count", "auto_trim", b"auto_trim", "create_time", b"create_time", "end_time", b"end_time", "last_message_time", b"last_message_time", "message_count", b"message_count", "metadata", b"metadata", "scope", b"scope", "state", b"state", "title", b"title", "token_count", b"token_count", "token_limit", b"token_limit", "trim_count", b"trim_count", "trim_time", b"trim_time", "update_time", b"update_time", "usage_ratio", b"usage_ratio"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_message_count", b"archived_message_count", "archived_token_count", b"archived_token_count", "auto_trim", b"auto_trim", "create_time", b"create_time", "end_time", b"end_time", "flushed_ordinal", b"flushed_ordinal", "last_message_time", b"last_message_time", "message_count", b"message_count", "metadata", b"metadata", "scope", b"scope", "state", b"state", "title", b"title", "token_count", b"token_count", "token_limit", b"token_limit", "trim_count", b"trim_count", "trim_time", b"trim_time", "update_time", b"update_time", "usage_ratio", b"usage_ratio"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

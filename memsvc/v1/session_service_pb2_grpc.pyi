@@ -63,7 +63,9 @@ class SessionServiceStub:
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
     the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
+    session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
+    setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -107,7 +109,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
     the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
+    session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
+    setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -184,7 +188,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.TrimSessionResponse, _abc.Awaitable[_session_service_pb2.TrimSessionResponse]]:
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
         the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
+        session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
+        setting `sessions.flush_tokens` is 0.
         """
 
     @_abc_1.abstractmethod

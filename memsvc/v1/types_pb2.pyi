@@ -801,7 +801,9 @@ class Memory(_message.Message):
     """
     key: _builtins.str
     """key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
-    characters, no control characters. Empty: none. Creating under an existing key updates that memory instead.
+    characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must be one of those
+    that AppendMemoryRequest names, and says of a new memory what they say there. Empty: none. Creating under an
+    existing key updates that memory instead.
     """
     layer: Global___MemoryLayer.ValueType
     """layer says how long the memory is meant to last. Unspecified: LONG_TERM. SESSION needs a session_id in the scope,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import AutoTrim, OnOpen
+from memsvc.domain.session import AutoTrim, OnOpen, SessionName
 from memsvc.engine.capture.deciding import Deciding
+from memsvc.engine.capture.flush import Flush
 from memsvc.engine.capture.listening import Listening
 from memsvc.engine.capture.recognising import Recognising
 from memsvc.engine.sessions.appending import Appending
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.flushing import Flushing
 from memsvc.engine.sessions.model_summary import ModelSummarizer
 from memsvc.engine.sessions.opening import Opening, SessionDefaults
 from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, Summarizer
-from memsvc.engine.sessions.trimming import Trimmer, Trimming, TrimRules
+from memsvc.engine.sessions.trimming import Leaving, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, utc_now
 from memsvc.wiring.writing import Writing
@@ -30,18 +33,27 @@ def listening(settings: Settings, backends: Backends) -> Listening:
     )
 
 
-def sessions(settings: Settings, backends: Backends, writes: Writing, stack: ExitStack) -> Sessions:
+def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flush, stack: ExitStack) -> Sessions:
     """Make what keeps conversations; *stack* stops its thread."""
     chosen = settings.sessions
     store, committer, drafting = backends.metadata, writes.committer, writes.drafting
     rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
-    extractive = ExtractiveSummarizer(backends.tokenizer)
+    redactor = Redactor(is_on=settings.redaction.capture)
+    extractive = ExtractiveSummarizer(backends.tokenizer, redactor)
     summarizer: Summarizer = extractive
     if backends.language_model is not None:
-        redactor = Redactor(is_on=settings.redaction.capture)
         summarizer = ModelSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
-    trimming = Trimming(committer, store, drafting, summarizer, rules)
-    trimmer = Trimmer(trimming.trim_when_full)
+    flushing = Flushing(committer, store, flush, chosen.flush_tokens)
+    leaving = Leaving(redactor, flushing.flush_before_trimming)
+    trimming = Trimming(committer, store, drafting, summarizer, leaving, rules)
+
+    def keep_up(scope: Scope) -> None:
+        flushing.flush_when_due(scope)
+        session = store.sessions.get(SessionName.from_scope(scope))
+        if session is not None and session.auto_trim is AutoTrim.AT_LIMIT:
+            trimming.trim_when_full(scope)
+
+    trimmer = Trimmer(keep_up)
     stack.callback(trimmer.close)
     defaults = SessionDefaults(
         token_limit=chosen.token_limit,
@@ -50,7 +62,8 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, stack: Exi
     )
     return Sessions(
         opening=Opening(committer, defaults, utc_now),
-        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, utc_now),
+        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, flushing.is_due, utc_now),
         reading=ReadingSessions(store.sessions),
         trimming=trimming,
+        flushing=flushing,
     )

@@ -244,6 +244,7 @@ def test_a_skill_is_known_by_its_front_matter(stubs: Stubs, home: types.Scope) -
         (b"abc", {"size_bytes": 2, "sha256": "0" * 64}, ("header.sha256", "header.size_bytes")),
         (b"a", {"size_bytes": 4_000_001}, ("header.size_bytes",)),
         (b"a", {"sha256": "xyz", "kind": 1, "tags": [""]}, ("header.kind", "header.sha256", "header.tags[0]")),
+        (b"a", {"key": "daily/x"}, ("header.key",)),
         (b"a", {"name": "x" * 257, "key": "\n", "title": "x" * 513}, ("header.key", "header.name", "header.title")),
         (b"a", {"layer": types.MEMORY_LAYER_SESSION, "request_id": "x" * 129}, ("header.layer", "header.request_id")),
         (b"a", {"on_duplicate": 9, "wait_for": 9, "category": "x" * 65}, (

@@ -130,6 +130,10 @@ def numbers(*values: float) -> Struct:
 MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(key="x" * 257), ("memory.key",)),
     (Memory(key="a\x01"), ("memory.key",)),
+    (Memory(key="daily/x"), ("memory.key",)),
+    (Memory(key="daily/2026-13-01"), ("memory.key",)),
+    (Memory(key="context/"), ("memory.key",)),
+    (Memory(key="knowledge/foo/x"), ("memory.key",)),
     (Memory(layer=5), ("memory.layer",)),  # type: ignore[arg-type] # no value of the enum
     (Memory(kind=-1), ("memory.kind",)),  # type: ignore[arg-type] # as above
     (Memory(tier=99), ("memory.tier",)),  # type: ignore[arg-type] # as above
@@ -418,6 +422,8 @@ UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"memory": Memory(title="x")}, ("memory.id",)),
     ({"memory": Memory(id="1", title="x")}, ("memory.id",)),
     ({"memory": Memory(key="\x00", title="x")}, ("memory.key",)),
+    ({"memory": Memory(id=ID, key="daily/x")}, ("memory.key",)),
+    ({"memory": Memory(id=ID, key="knowledge/x"), "update_mask": FieldMask(paths=["key"])}, ("memory.key",)),
     ({"memory": Memory(id=ID), "update_mask": FieldMask(paths=["content"])}, ("memory.content",)),
     ({"update_mask": FieldMask(paths=["title", "nothing"])}, ("update_mask.paths[1]",)),
     ({"update_mask": FieldMask(paths=["metadata.a", "scope", "revision"])}, (

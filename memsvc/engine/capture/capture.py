@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memsvc.domain import limits
 from memsvc.domain.capture import Captured, Decider, Decision, Reason, Statement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import WriteOptions, Written
@@ -17,6 +18,7 @@ from memsvc.engine.write.requests import Answered, Noted, Request, digest_of
 from memsvc.ports.metadata import MemoryReads
 
 _METHOD = "CaptureMemory"
+_CUT = f"Only the first {limits.STATEMENTS} statements were looked at; capture the others by themselves."
 
 
 class Capture:
@@ -54,8 +56,11 @@ class Capture:
 
     def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Hearing:
         clean, redactions = self._listening.redacted(text)
-        said = taken_apart(clean, self._listening.cited(scope, clean), Statement("", role))
-        return self._listening.hear(scope, said, redactions, deadline)
+        cited = self._listening.cited(scope, clean)
+        said = taken_apart(clean, cited, Statement("", role), most=limits.STATEMENTS + 1)
+        hearing = self._listening.hear(scope, said[: limits.STATEMENTS], redactions, deadline)
+        is_cut = len(said) > limits.STATEMENTS
+        return hearing.noticing(_CUT if is_cut else "")
 
     def _rehearsed(self, scope: Scope, hearing: Hearing) -> Captured:
         decisions = []

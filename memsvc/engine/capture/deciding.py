@@ -21,8 +21,8 @@ MOST_BATCHES = 16
 """What would take more questions than this is decided by the rules: nobody waits for so many answers."""
 RESERVE_SECONDS = 1.0
 """Kept of the caller's time for what comes after the model: the rules in its place, and the write."""
-_SETTLED = frozenset({Reason.ROLE, Reason.FORGET})
-"""What no model is asked about: whom not to listen to, and the wish that something be not remembered."""
+_SETTLED = frozenset({Reason.ROLE, Reason.FORGET, Reason.QUOTED})
+"""What no model is asked about: whom not to listen to, what others say, the wish that something be not remembered."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Deciding:
 
     def decide(self, statements: Sequence[Statement], deadline: Deadline) -> Judgement:
         """Return a verdict for every statement. It never fails for the model's sake: then the rules decide."""
-        ruled = [Judged(one, judge(one.text, one.role, is_code=one.is_code), one.text) for one in statements]
+        ruled = [_ruled(one) for one in statements]
         asked = [place for place, one in enumerate(ruled) if one.verdict.reason not in _SETTLED]
         if self._model is None or not asked:
             return Judgement(tuple(ruled), Decider.RULES)
@@ -71,7 +71,7 @@ class Deciding:
                 self._ask(self._model, batch, ruled, deadline)
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not decide what to remember, the rules did: %s", error)
-            rules = tuple(Judged(one, judge(one.text, one.role, is_code=one.is_code), one.text) for one in statements)
+            rules = tuple(_ruled(one) for one in statements)
             return Judgement(rules, Decider.RULES, f"The language model did not decide, the rules did: {_cause(error)}")
         return Judgement(tuple(ruled), Decider.LANGUAGE_MODEL)
 
@@ -88,6 +88,12 @@ class Deciding:
         for index, (verdict, content) in verdicts_of(answer, statements).items():
             statement = statements[index]
             judged[places[index]] = Judged(statement, _sensible(verdict, statement, content), content)
+
+
+def _ruled(statement: Statement) -> Judged:
+    """Return what the rules make of a statement."""
+    verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
+    return Judged(statement, verdict, statement.text)
 
 
 def _sensible(verdict: Verdict, statement: Statement, content: str) -> Verdict:

@@ -30,9 +30,10 @@ from memsvc.text.scripts import is_han
 
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
-_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE}
+_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE, Reason.QUOTED}
 """What the memory of files alone must not quote."""
 ASKED_CHARS = 200
+_CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were looked at; flush fewer messages at a time."
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +104,13 @@ class Flush:
             cleaned.append(text)
             redactions.append(found)
         cited = self._listening.cited(scope, "\n".join(cleaned))
-        said = [
-            statement
-            for place, (message, text) in enumerate(zip(messages, cleaned, strict=True))
-            for statement in taken_apart(
-                text, cited, Statement("", message.role, place, message.speaker, message.event_time)
-            )
-        ]
-        return self._listening.hear(scope, said, summed(redactions), deadline)
+        said: list[tuple[Statement, bool]] = []
+        for place, (message, text) in enumerate(zip(messages, cleaned, strict=True)):
+            like = Statement("", message.role, place, message.speaker, message.event_time)
+            said += taken_apart(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(said))
+        is_cut = len(said) > limits.FLUSHED_STATEMENTS
+        hearing = self._listening.hear(scope, said[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline)
+        return hearing.noticing(_CUT if is_cut else "")
 
 
 def _rounds(messages: Sequence[ChatMessage]) -> list[int]:

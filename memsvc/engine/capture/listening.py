@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.domain.capture import Decider, Reason, Statement, Verdict
 from memsvc.domain.clock import Deadline
@@ -38,6 +38,10 @@ class Hearing:
     redactions: tuple[Redaction, ...]
     decider: Decider
     notice: str
+
+    def noticing(self, more: str) -> Hearing:
+        """Return the same with another sentence for whoever asked, if there is one."""
+        return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
 
 class Listening:
@@ -90,14 +94,14 @@ class Listening:
         return Heard(judged.statement, verdict, judged.content, known)
 
 
-def taken_apart(text: str, cited: Cited, like: Statement) -> list[tuple[Statement, bool]]:
-    """Return the statements of *text* in order, and whether each was recalled; the rest of each is as in *like*."""
+def taken_apart(text: str, cited: Cited, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
+    """Return the first *most* statements of *text* in order, and whether each was recalled; the rest as in *like*."""
     return [
         (
-            Statement(piece.text, like.role, like.place, like.speaker, like.event_time, is_code=piece.is_code),
+            replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
             cited.holds(piece),
         )
-        for piece in statements(text)
+        for piece in statements(text, most=most)
     ]
 
 

@@ -22,7 +22,9 @@ _KINDS = (
     Kind.NOTE,
 )
 _LAYERS = (Layer.CORE, Layer.SHORT_TERM, Layer.LONG_TERM)
-_REASONS = tuple(reason for reason in Reason if reason not in {Reason.RECALLED, Reason.KNOWN, Reason.ROLE})
+_REASONS = tuple(
+    reason for reason in Reason if reason not in {Reason.RECALLED, Reason.KNOWN, Reason.ROLE, Reason.QUOTED}
+)
 _IMPORTANCES = range(limits.IMPORTANCE_MIN, limits.IMPORTANCE_MAX + 1)
 _ANSWER_TOKENS = 120
 """About what the answer for one statement takes."""

@@ -36,11 +36,11 @@ class Cited:
     normal_texts: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, piece: Piece) -> bool:
-        """Return whether *piece* was recalled: it bears a citation or stands in a memory that the text cites.
+        """Return whether *piece* was recalled: it bears a citation or stands in a context or a memory that is cited.
 
         A line that begins with the citation of a memory which cannot be read is recalled as a whole.
         """
-        if CITATION.search(piece.text):
+        if piece.is_recalled or CITATION.search(piece.text):
             return True
         if not self.ids:
             return False
@@ -85,10 +85,10 @@ class Recognising:
 
     def _alike(self, scope: Scope, text: str, deadline: Deadline) -> Sequence[Memory]:
         words = list(dict.fromkeys(terms(text)))[:MOST_TERMS]
-        # A message is what was said, and what is captured from: it makes nothing known.
+        # A message is what was said, and what is captured from: it makes nothing known, nor does a summary of such.
         where = conjunction(
             AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
-            Not(AnyOf(Field.KIND, (Kind.MESSAGE.value,))),
+            Not(AnyOf(Field.KIND, (Kind.MESSAGE.value, Kind.SUMMARY.value))),
             session_privacy(scope),
         )
         reach = Reach.from_scope(scope)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")
 _TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
-_PLAIN = ("token_limit", "row", "title", "last_ordinal", "trim_count")
+_PLAIN = ("token_limit", "row", "title", "last_ordinal", "trim_count", "flushed_ordinal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def session_from_json(known: Json) -> CountedSession:
         auto_trim=AutoTrim(known["auto_trim"]),
         metadata=known["metadata"],
         **times,
-        **dict(zip(_PLAIN, known["plain"], strict=True)),
+        # What an earlier version remembered has fewer of them.
+        **dict(zip(_PLAIN, known["plain"], strict=False)),
     )
     return CountedSession(session, SessionCounts(*known["counts"]))
 

@@ -47,12 +47,14 @@ class Appended:
 
     Attributes:
         is_full: Whether the session has reached its limit and is about to be trimmed by itself.
+        unflushed_tokens: How many tokens of live messages no flush has met.
     """
 
     messages: tuple[AppendedMessage, ...]
     live_tokens: int
     token_limit: int
     is_full: bool
+    unflushed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,19 @@ class Appending:
         drafting: Drafting,
         tokenizer: Tokenizer,
         on_full: Callable[[Scope], object],
+        is_due: Callable[[int], bool],
         now: Callable[[], datetime],
     ) -> None:
-        """Append by these parts; *on_full* is told of a session that is to be trimmed, and returns at once."""
+        """Append by these parts.
+
+        *on_full* is told of a session that is to be trimmed, or flushed because so many tokens are due, and returns at
+        once.
+        """
         self._committer = committer
         self._drafting = drafting
         self._tokenizer = tokenizer
         self._on_full = on_full
+        self._is_due = is_due
         self._now = now
 
     def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> Answer[Appended]:
@@ -98,7 +106,7 @@ class Appending:
             to_json=_as_json,
             from_json=_from_json,
         )
-        if answer.value.is_full:
+        if answer.value.is_full or self._is_due(answer.value.unflushed_tokens):
             self._on_full(scope)
         return answer
 
@@ -143,7 +151,8 @@ class Appending:
         now = self._now()
         session = replace(session, last_ordinal=rows[-1].ordinal, last_message_time=now, update_time=now)
         transaction.sessions.update(session)
-        live = standing.live_tokens + sum(row.token_count for row in rows)
+        added = sum(row.token_count for row in rows)
+        live = standing.live_tokens + added
         return Appended(
             messages=tuple(
                 AppendedMessage(memory.id, row.ordinal, row.token_count)
@@ -152,6 +161,7 @@ class Appending:
             live_tokens=live,
             token_limit=session.token_limit,
             is_full=live >= session.token_limit and session.auto_trim is AutoTrim.AT_LIMIT,
+            unflushed_tokens=standing.unflushed_tokens + added,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsvc.engine.sessions.appending import Appending
+from memsvc.engine.sessions.flushing import Flushing
 from memsvc.engine.sessions.opening import Opening
 from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.trimming import Trimming
@@ -18,3 +19,4 @@ class Sessions:
     appending: Appending
     reading: ReadingSessions
     trimming: Trimming
+    flushing: Flushing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.session import Message, Role
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.summary import Line, summary_of
@@ -33,9 +34,10 @@ class Summarizer(Protocol):
 class ExtractiveSummarizer:
     """`Summarizer` without a language model: the sentences that say most, as they were said."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Count by *tokenizer*."""
+    def __init__(self, tokenizer: Tokenizer, redactor: Redactor) -> None:
+        """Count by *tokenizer*; quote no secret that *redactor* knows."""
         self._tokenizer = tokenizer
+        self._redactor = redactor
 
     @property
     def asks_a_model(self) -> bool:
@@ -44,8 +46,11 @@ class ExtractiveSummarizer:
 
     def summarize(self, messages: Sequence[Message], *, most_tokens: int) -> str:
         """Return the best sentences, in their order."""
+        # Each text as a whole: a sentence of it may hold half of a secret.
+        clean = self._redactor.text
         lines = [
-            Line(speaker_of(message), message.memory.content, _WEIGHTS[message.record.role]) for message in messages
+            Line(speaker_of(message), clean(message.memory.content)[0], _WEIGHTS[message.record.role])
+            for message in messages
         ]
         return summary_of(lines, most_tokens=most_tokens, count=self._tokenizer.count) or "…"
 

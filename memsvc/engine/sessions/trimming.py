@@ -13,6 +13,7 @@ from memsvc.domain.errors import LimitExceededError, SessionNotActiveError, Sess
 from memsvc.domain.limits import RELATED_IDS, TITLE
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.session import (
     Message,
     MessageState,
@@ -70,6 +71,19 @@ class Trimmed:
     live_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What is done with what leaves a session.
+
+    Attributes:
+        redactor: Takes the secrets out of the summary, which others may read.
+        flush: Is called with the session before any of its messages is chosen to be put away.
+    """
+
+    redactor: Redactor
+    flush: Callable[[Scope], object]
+
+
 class _OutdatedPlanError(Exception):
     """What was to be dropped is not all there any more."""
 
@@ -78,13 +92,20 @@ class Trimming:
     """Trims sessions: plan, summarise outside of any transaction, then change everything in one."""
 
     def __init__(
-        self, committer: Committer, store: MetadataStore, drafting: Drafting, summarizer: Summarizer, rules: TrimRules
+        self,
+        committer: Committer,
+        store: MetadataStore,
+        drafting: Drafting,
+        summarizer: Summarizer,
+        leaving: Leaving,
+        rules: TrimRules,
     ) -> None:
         """Trim by these parts; *drafting* brings the clock."""
         self._committer = committer
         self._store = store
         self._drafting = drafting
         self._summarizer = summarizer
+        self._leaving = leaving
         self._rules = rules
 
     @property
@@ -104,6 +125,7 @@ class Trimming:
             RequestIdReusedError: The request_id was used for another request.
         """
         request = session_request("TrimSession", scope, (scope, order), request_id)
+        self._leaving.flush(scope)
         for _ in range(_ATTEMPTS):
             plan = self._plan(scope, order, request)
             try:
@@ -188,6 +210,7 @@ class Trimming:
                 "message_count": len(victims),
             },
         )
+        draft, _ = self._leaving.redactor.draft(draft)
         # Two trims may come to the same words, and each has its own originals.
         return replace(self._drafting.prepare(session.scope, draft).record, is_unique=False)
 
@@ -243,7 +266,7 @@ def _tell(future: Future[None]) -> None:
     if isinstance(error, SessionNotActiveError | SessionNotFoundError):
         log.info("a full session was closed before it was trimmed")
     elif error is not None:
-        log.warning("a full session was not trimmed; the next append to it tries again", exc_info=error)
+        log.warning("a session was not flushed or trimmed; the next append to it tries again", exc_info=error)
 
 
 def _as_json(trimmed: Trimmed) -> Json:

@@ -71,6 +71,7 @@ def session_to_proto(counted: CountedSession) -> pb.Session:
         archived_message_count=counts.archived_messages,
         archived_token_count=counts.archived_tokens,
         trim_count=session.trim_count,
+        flushed_ordinal=session.flushed_ordinal,
         auto_trim=AUTO_TRIM.to_proto[session.auto_trim],
     )
     fill_scope(message.scope, session.scope)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from memsvc.domain import limits
-from memsvc.domain.keys import fault_of
 from memsvc.server.convert.captures import FILE_REF
 from memsvc.server.convert.enums import ON_DUPLICATE, ROLE, WAIT_FOR
-from memsvc.server.validate.memories import FILE_CATEGORIES, check_fields
+from memsvc.server.validate.memories import FILE_CATEGORIES, check_fields, check_key
 from memsvc.server.validate.metadata import check_metadata
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_count, check_enum, check_name, check_text, check_time
@@ -51,9 +50,7 @@ def check_append(request: pb.AppendMemoryRequest) -> None:
     """Check a request to append to a memory."""
     found = Violations()
     check_scope(found, request.scope)
-    check_name(found, "key", request.key, most=limits.KEY, least=1)
-    if fault := fault_of(request.key):
-        found.add("key", fault)
+    check_key(found, "key", request.key, least=1)
     check_text(found, "content", request.content, most=limits.CONTENT, least=1)
     check_text(found, "separator", request.separator, most=limits.SEPARATOR)
     _check_options(found, request)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import TypeAlias
 
 from memsvc.domain import limits
+from memsvc.domain.keys import fault_of
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
 from memsvc.server.validate.metadata import check_metadata
@@ -59,6 +60,17 @@ def check_fields(found: Violations, memory: types.Memory, names: Container[str],
             rule(found, f"{path}.{name}", memory)
     if memory.HasField("ttl") and "ttl" in names and memory.HasField("expire_time") and "expire_time" in names:
         found.add("memory.ttl", "must not be given together with expire_time")
+
+
+def check_key(found: Violations, field: str, key: str, *, least: int = 0) -> None:
+    """Check a key that a memory is to have: one that begins as those of daily logs and such do must be one of them."""
+    check_name(found, field, key, most=limits.KEY, least=least)
+    if fault := fault_of(key):
+        found.add(field, fault)
+
+
+def _key(found: Violations, field: str, memory: types.Memory) -> None:
+    check_key(found, field, memory.key)
 
 
 def _keywords(found: Violations, field: str, memory: types.Memory) -> None:
@@ -144,7 +156,7 @@ def _metadata(found: Violations, field: str, memory: types.Memory) -> None:
 
 
 RULES: Mapping[str, Rule] = {
-    "key": lambda found, field, memory: check_name(found, field, memory.key, most=limits.KEY),
+    "key": _key,
     "layer": lambda found, field, memory: check_enum(found, field, memory.layer, LAYER.from_proto),
     "kind": lambda found, field, memory: check_enum(found, field, memory.kind, KIND.from_proto),
     "category": lambda found, field, memory: check_text(found, field, memory.category, most=limits.CATEGORY),

@@ -308,6 +308,36 @@ def test_captured_text_is_told_line_by_line(run: Any) -> None:
     assert json.loads(run("capture", said, "--json"))["decisions"][0]["reason"] == "CAPTURE_REASON_KNOWN"
 
 
+def test_a_conversation_is_flushed(run: Any, tmp_path: Path) -> None:
+    """From a file, from stdin and from a session; what was remembered before is met again."""
+    said = [
+        {"role": "user", "content": "I am allergic to peanuts. What now?", "name": "Ada"},
+        {"role": "assistant", "content": "You like tea."}, {"content": "我住在杭州。"},
+    ]  # fmt: skip
+    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in said) + "\n\n"
+    path = tmp_path / "said.jsonl"
+    path.write_text(lines, encoding="utf-8")
+
+    told = run("flush", str(path)).splitlines()
+    assert [line.split("\t")[0] for line in told[1:-1]] == ["created", "created"]
+    assert told[-1] == "2 remembered, 2 statements ignored"
+    assert "0 remembered, 4 statements ignored" in run("flush", "-", given=lines)
+    run("session", "create", "talk")
+    run("session", "append", "talk", "We decided to use Redis.")
+    assert "We decided to use Redis." in run("flush", "--session", "talk")
+    assert json.loads(run("flush", "--session", "talk", "--json"))["recalledCount"] == 1
+
+
+@pytest.mark.parametrize(
+    "lines", ["x", "[]", '{"role": "user"}', '{"role": "king", "content": "a"}', '{"content": "a", "to": 1}']
+)
+def test_a_line_that_is_no_message_is_told(run: Any, lines: str) -> None:
+    """And so is a command that names neither messages nor a session, or both."""
+    run("flush", "-", given=lines, code=1)
+    run("flush", code=1)
+    run("flush", "-", "--session", "s", code=1)
+
+
 def test_text_is_appended_by_key(run: Any) -> None:
     """To a key, and to the note of today."""
     assert run("append", "log", "one").endswith(" log created\n")
@@ -315,6 +345,16 @@ def test_text_is_appended_by_key(run: Any) -> None:
     assert "one, two" in run("get", "--key", "log")
     assert " daily/20" in run("append", "today", "今天")
     run("append", "daily/x", "y", code=1)
+
+
+def test_lines_that_are_no_utf8_are_told(address: str) -> None:
+    """Also when they come after others, in the middle of an import."""
+    lines = b'{"content": "one"}\n{"content": "\xff"}\n'
+    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "utf8"], input=lines)
+
+    assert told.exit_code == 1
+    assert "no UTF-8 text" in told.stderr
+    assert "Traceback" not in told.stderr
 
 
 def test_a_document_is_ingested_and_replaced(run: Any, tmp_path: Path) -> None:

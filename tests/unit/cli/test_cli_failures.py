@@ -14,8 +14,8 @@ from memsvc.cli.process import is_local
 from memsvc.client import MemsvcCallError, Violation
 
 
-def run(*words: str, **environment: str) -> tuple[int, str]:
-    told = CliRunner().invoke(app, list(words), env=environment)
+def run(*words: str, given: bytes = b"", **environment: str) -> tuple[int, str]:
+    told = CliRunner().invoke(app, list(words), input=given, env=environment)
     assert told.exception is None or isinstance(told.exception, SystemExit)
     return told.exit_code, told.stderr.strip()
 
@@ -104,3 +104,28 @@ def test_listening_beyond_this_machine_needs_a_word(address: str, tmp_path: Path
 def test_loopback_and_sockets_are_local(address: str) -> None:
     """What only this machine can reach is let through."""
     assert is_local(address)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["add", "-"], ["capture", "-"], ["append", "context/USER", "-"], ["session", "append", "s1", "-"],
+        ["update", "0190163d-8694-739b-aea5-966c26f8ad91", "--content", "-"],
+        ["supersede", "0190163d-8694-739b-aea5-966c26f8ad91", "-"], ["import", "-", "--format", "md"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("given", [b"\xff\xfe", "我喜欢喝茶".encode("gbk")])
+def test_input_that_is_no_utf8_is_told_in_one_line(command: list[str], given: bytes, tmp_path: Path) -> None:
+    """Wherever a text is read from stdin."""
+    code, line = run(*command, "--address", f"unix:{tmp_path / 'nothing'}", given=given)
+
+    assert (code, line) == (1, "memsvc: What stdin holds is no UTF-8 text; convert it first.")
+
+
+@pytest.mark.parametrize(
+    "command", [["search", "\udcff"], ["add", "x", "--tag", "\udcff"], ["list", "--user", "\udcff"]]
+)
+def test_an_argument_that_is_no_utf8_is_told_in_one_line(command: list[str]) -> None:
+    """The bytes that the shell passes on need be no text."""
+    assert run(*command) == (1, "memsvc: The argument '\\udcff' is no UTF-8 text.")

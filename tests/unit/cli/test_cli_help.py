@@ -22,6 +22,7 @@ COMMANDS = (
     "supersede",
     "search",
     "capture",
+    "flush",
     "append",
     "ingest",
     "history",

@@ -52,6 +52,13 @@ def test_sections_have_keys_of_their_own() -> None:
     assert first == again == ["guide.md#guide.md", "guide.md#Guide", "guide.md#Guide > Install", "guide.md#Guide (2)"]
 
 
+def test_keys_of_folders_say_nothing_that_is_not_so() -> None:
+    """A document in a folder "daily" is no daily log, and its key is one that the service takes."""
+    keys = [next(memories_from_markdown("text", name)).key for name in ("daily/monday.md", "context/me.md", "a/b.md")]
+
+    assert keys == ["./daily/monday.md#daily/monday.md", "context/me.md#context/me.md", "a/b.md#a/b.md"]
+
+
 def test_long_names_fit_the_api() -> None:
     """Keys, titles and sources are cut to what the API takes, and stay apart."""
     text = "\n\n".join(f"{'#' * level} {'word ' * 36}{level}\n\ntext" for level in (1, 2, 3, 3))

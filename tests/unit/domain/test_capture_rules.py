@@ -132,6 +132,79 @@ def test_odd_texts_get_a_verdict(text: str) -> None:
     assert not judge(text).remember
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Translate to French: I live in Tokyo and I hate fish.", "Please summarise: we decided to use Redis.",
+        "Check my grammar in this sentence: I always uses tabs.", '"I love you" is a song by Celine.',
+        'My boss said "I hate long meetings".', "Bob wrote: I prefer tabs.", "Here is an email from Bob: I prefer Mondays.",
+        "请翻译：我喜欢吃苹果，我住在巴黎。", "帮我总结这段话：我们决定使用 Redis。", "“我喜欢你”是一首歌。", "他说“我讨厌开会”。",
+        "他写道：我喜欢喝茶。",
+    ],
+)  # fmt: skip
+def test_what_others_say_is_not_the_users(text: str) -> None:
+    """Neither in quotation marks nor handed over to be worked on."""
+    assert judge(text).reason is Reason.QUOTED
+    assert judge("I prefer tabs.", is_quoted=True).reason is Reason.QUOTED
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('I prefer "Visual Studio Code" for Python.', Reason.PREFERENCE),
+        ('Always answer with "yes, my dear lord".', Reason.RULE),
+        ("My name is 'Bob Lee Swagger'.", Reason.PERSONAL_FACT),
+        ("我最喜欢的书是“三体全集三部曲”。", Reason.PREFERENCE),
+        ("我们决定用“熊猫计划一号”作为代号。", Reason.DECISION),
+        ("Summary: we decided to use Redis.", Reason.DECISION),
+        ("总结：我们决定用 Redis。", Reason.DECISION),
+    ],
+)
+def test_who_quotes_a_name_still_speaks(text: str, reason: Reason) -> None:
+    """What leads to the decision stands outside of the quotation."""
+    assert judge(text).reason is reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I like your answer.",
+        "I would like a coffee.",
+        "I'd like another coffee, please",
+        "我喜欢你的回答。",
+        "我想要一杯咖啡。",
+    ],
+)
+def test_courtesy_and_orders_are_no_preferences(text: str) -> None:
+    """What pleases for the moment says nothing of the next conversation."""
+    assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("Use pytest, not unittest.", "用 pytest 而不是 unittest。"),
+        ("Use spaces instead of tabs", "用空格代替 Tab"),
+        ("Use pnpm rather than npm.", "不要用 npm，用 pnpm。"),
+        ("Always run make lint before committing.", "提交前一定要跑 make lint。"),
+        ("Could you please always answer in French?", "你能不能以后都用法语回答？"),
+        ("Can you always run the tests before committing?", "可以请你以后每次都先跑测试吗？"),
+        ("ＡＬＷＡＹＳ ＡＮＳＷＥＲ ＩＮ ＦＲＥＮＣＨ", "以后都用　ＦＲＥＮＣＨ　回答"),
+    ],
+)
+def test_both_languages_bid_alike(english: str, chinese: str) -> None:
+    """A rule is one in either language, be it asked for as politely or written as widely as it may."""
+    assert [judge(text).reason for text in (english, chinese)] == [Reason.RULE, Reason.RULE]
+
+
+@pytest.mark.parametrize(
+    "text", ["Can you run the tests?", "Will you always be here?", "你可以一直开着吗？", "Use the other one, not this."]
+)
+def test_what_is_asked_for_once_is_no_rule(text: str) -> None:
+    """Words that last do not make a rule of every question."""
+    assert not judge(text).remember
+
+
 def test_fenced_code_is_no_statement() -> None:
     """Code is ignored even if it reads like a preference."""
     assert judge("I prefer tabs.", is_code=True).reason is Reason.CODE

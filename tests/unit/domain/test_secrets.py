@@ -40,6 +40,21 @@ NAMED = {
     "redis://:p4ss@cache/0": "redis://:[REDACTED:url-password]@cache/0",
     "Authorization: Bearer abc.DEF-1234567890": "Authorization: Bearer [REDACTED:bearer-token]",
     "password=swordfish": "password=[REDACTED:password]",
+    "记住root密码是Abc12345!": "记住root密码是[REDACTED:password]",
+    "记住Redis密码：Abc12345!": "记住Redis密码：[REDACTED:password]",
+    "记住 密码 Abc12345": "记住 密码 [REDACTED:password]",
+    "root密码：abc12345": "root密码：[REDACTED:password]",
+    "请记住我的wifi密码是sunflower99": "请记住我的wifi密码是[REDACTED:password]",
+    "密码改成Abc12345吧": "密码改成[REDACTED:password]吧",
+    "密码“Abc12345”": "密码“[REDACTED:password]”",
+    "API密钥：abcd1234efgh5678": "API密钥：[REDACTED:password]",
+    "银行卡密码是123456": "银行卡密码是[REDACTED:password]",
+    "dbpassword is hunter22": "dbpassword is [REDACTED:password]",
+    "MyPassword: hunter22": "MyPassword: [REDACTED:password]",
+    "mysql --password hunter22": "mysql --password [REDACTED:password]",
+    "psql --db-password swordfish": "psql --db-password [REDACTED:password]",
+    "the password for the router is hunter22!": "the password for the router is [REDACTED:password]",
+    "wifi password hunter22": "wifi password [REDACTED:password]",
 }
 HARMLESS = (
     "the password is wrong", "token count is 128000", "api_key = os.environ['KEY']", "token: ${TOKEN}",
@@ -47,6 +62,8 @@ HARMLESS = (
     "https://example.com/a?b=c@d", "call +49 170 1234567 8901", "sk-learn is a library", "commit 9f8e7d6c5b4a39281706",
     "我忘了密码是什么", "uuid 0190163d-8694-739b-aea5-966c26f8ad91", "1111 1111 1111 1111", "git@github.com:a/b.git",
     "def f(password: str) -> None", "2026-02-06 10:00:00 12345",
+    "密码为空时会返回401错误", "password sha256 hash", "密码长度为16位", "密码是2024年改的",
+    "the password is 8 characters long", "--password $PW", "--max-tokens 128000", "订单号1234567890123",
 )  # fmt: skip
 
 
@@ -54,7 +71,7 @@ HARMLESS = (
 def test_a_secret_is_replaced_wherever_it_stands(secret: str) -> None:
     """Nothing of it is left, the words around it are, and its sort is told, in Chinese text as in English."""
     kind = SECRETS[secret]
-    for before, after in (("It is ", " for now."), ("用 ", " 登录。"), ("", "")):
+    for before, after in (("It is ", " for now."), ("用 ", " 登录。"), ("", ""), ("记住账号是", "这个"), ("号", "。")):
         assert redact(before + secret + after) == (f"{before}[REDACTED:{kind}]{after}", (Redaction(kind, 1),))
 
 

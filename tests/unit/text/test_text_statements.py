@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsvc.text.statements import statements
 
 
@@ -18,12 +20,56 @@ def test_sentences_items_and_code_are_statements() -> None:
     assert found[1].line == found[2].line == "- I prefer tabs. I use vim."
 
 
-def test_many_statements_are_joined() -> None:
-    """No more than asked for, and every one is in it."""
-    found = statements("\n".join(f"line {number}." for number in range(1000)), most=64)
+def test_every_statement_is_one_however_many_there_are() -> None:
+    """Nothing is joined; only those asked for are read."""
+    text = "\n".join(f"line {number}." for number in range(1000))
 
-    assert len(found) <= 64
-    assert sum(piece.text.count("line") for piece in found) == 1000
+    assert [piece.text for piece in statements(text)] == text.split("\n")
+    assert [piece.text for piece in statements(text, most=2)] == ["line 0.", "line 1."]
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("Summarise this page:\n> Always run curl.\n> Never tell.\nI prefer tea.", ["Always run curl.", "Never tell."]),
+        ("Summarise this page:\nI live in Tokyo.\n\nI hate fish.", ["I live in Tokyo.", "I hate fish."]),
+        ("Translate: I live in Tokyo. I hate fish.\n\nI prefer tea.", ["I hate fish."]),
+        ('She said "I hate fish. I live in Rome." yesterday. I prefer tea.', ['I live in Rome." yesterday.']),
+        ('"""\nI prefer tabs.\n"""\nI prefer tea.', ['"""', "I prefer tabs.", '"""']),
+        ("请总结下面的文章：\n我住在东京。\n\n我讨厌鱼。", ["我住在东京。", "我讨厌鱼。"]),
+        ("翻译成英文：我住在东京。我讨厌鱼。\n\n我喜欢茶。", ["我讨厌鱼。"]),
+        ("他说：“我讨厌鱼。我住在东京。”我喜欢茶。", ["我住在东京。”"]),
+        ('The screen is 5" wide. I prefer tea. The other is 7" wide.', []),
+        ("Bob's cat and the boys' dog. I don't like tea.", []),
+        ("Remember the following:\nI live in Rome.", []),
+        ("请记住以下内容：\n我住在东京。", []),
+    ],
+)
+def test_what_is_quoted_or_pasted_is_told_apart(text: str, quoted: list[str]) -> None:
+    """Quotations, quoted lines, and what follows the wish to have a text worked on, up to where that ends."""
+    assert [piece.text for piece in statements(text) if piece.is_quoted] == quoted
+
+
+@pytest.mark.parametrize(
+    "text", ["“" * 50_000, '"' * 50_001, "' " * 30_000, '"a\n' * 20_000, "> a" * 30_000, "「a" * 30_000]
+)
+def test_odd_marks_of_quotation_take_no_long_time(text: str) -> None:
+    """Any number of marks that close nothing."""
+    assert statements(text)
+
+
+def test_a_citation_belongs_to_the_sentence_before_it() -> None:
+    """At the end of a line, in its middle, and on the next one; at the beginning of a line it stands for the line."""
+    mark = "[mem:0190163d-8694-739b-aea5-966c26f8ad91]"
+
+    def told(text: str) -> list[str]:
+        return [piece.text for piece in statements(text)]
+
+    assert told(f"Known: I hate fish. {mark}") == [f"Known: I hate fish. {mark}"]
+    assert told(f"已知：我讨厌鱼。{mark}我喜欢茶。") == [f"已知：我讨厌鱼。{mark}", "我喜欢茶。"]
+    assert told(f"A. I hate fish. {mark} I hate fish.") == [f"A. I hate fish. {mark}".strip(), "I hate fish."]
+    assert [piece.is_recalled for piece in statements(f"I hate fish.\n{mark}\nI like tea.")] == [True, False, False]
+    assert told(f"- {mark} I hate fish. I like tea.") == [f"{mark} I hate fish.", "I like tea."]
 
 
 def test_blank_text_has_none() -> None:

@@ -9,9 +9,10 @@ import pytest
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
 from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
+from memsvc.domain.context import ContextQuery, Locale
 from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions
 from memsvc.domain.errors import RequestIdReusedError
-from memsvc.domain.memory import FileRef, Kind, Layer, Memory
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Tier
 from memsvc.domain.query import Order, OrderField, Selection
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import Role
@@ -147,6 +148,44 @@ def test_recalled_text_is_never_captured(application: Application) -> None:
     assert len(stored(application)) == len(before) + 1
 
 
+@pytest.mark.parametrize("locale", [Locale.EN, Locale.ZH])
+def test_a_rendered_context_leaves_nothing(application: Application, locale: Locale) -> None:
+    """Neither its lines nor the service's own words around them, whoever hands it in."""
+    for content in (
+        "Never deploy on Fridays.\n\nAlways run the tests. I live in Lisbon.",
+        "我对花生过敏。\n我住在杭州。",
+    ):
+        application.remember.create(ADA, Draft(content, layer=Layer.CORE, tier=Tier.CORE), WriteOptions())
+    written = application.remember.create(ADA, Draft("We decided to use Redis. " * 40), WriteOptions())
+    application.indexer.reached(written.position).result()
+    query = ContextQuery(ADA, text="Redis", locale=locale, total_tokens=600)
+    markdown = application.contexts.render(query, Deadline()).markdown
+    assert markdown.count("[mem:") >= 2
+    before = stored(application)
+
+    for text in (markdown, f"```\n{markdown}\n```", "\n".join(f"> {line}" for line in markdown.splitlines())):
+        assert not any(decision.remember for decision in capture(application, text).decisions)
+    assert set(reasons(capture(application, markdown))) == {Reason.RECALLED}
+    assert flush(application, ChatMessage(Role.USER, markdown)).memories == ()
+
+    assert stored(application) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Known: I am allergic to shellfish. {}", "已知：我对虾过敏。{}", "I am allergic to shellfish.\n{}",
+        "你说过我住在巴黎。{} 对吗？",
+    ],
+)  # fmt: skip
+def test_a_sentence_before_a_citation_is_recalled(application: Application, text: str) -> None:
+    """Also when the memory cannot be read."""
+    captured = capture(application, text.format(citation("0190163d-8694-739b-aea5-966c26f8ad91")))
+
+    assert reasons(captured)[0] is Reason.RECALLED
+    assert stored(application) == []
+
+
 def test_what_is_new_beside_a_citation_is_captured(application: Application) -> None:
     """The sentence that cites is recalled; the next one, which the memory does not hold, is not."""
     memory = only(capture(application, "I live in Lisbon.")).memory
@@ -167,6 +206,28 @@ def test_secrets_are_replaced_before_anything_is_stored_or_told(application: App
     assert KEY not in repr(captured)
     assert "[REDACTED:api-key]" in stored(application)[0].content
     assert KEY not in repr(stored(application))
+
+
+@pytest.mark.parametrize(
+    ("fact", "filler"), [("I am allergic to peanuts.", "It is {}."), ("我对花生过敏。", "那是{}。")]
+)
+def test_a_fact_at_the_end_of_a_long_text_is_not_lost(application: Application, fact: str, filler: str) -> None:
+    """Each of many statements is decided by itself: none takes its neighbours along, or hides them."""
+    text = "\n".join([*(filler.format(number) for number in range(100)), fact])
+
+    captured = capture(application, text)
+
+    assert len(captured.decisions) == 101
+    assert [memory.content for memory in stored(application)] == [fact]
+
+
+def test_what_is_too_much_is_told(application: Application) -> None:
+    """Of a text of more than a thousand statements the first thousand are looked at, and the reply says so."""
+    captured = capture(application, "Why?\n" * 1001)
+
+    assert len(captured.decisions) == 1000
+    assert "first 1000 statements" in captured.notice
+    assert capture(application, "Why?\n" * 1000).notice == ""
 
 
 def test_another_user_knows_nothing(application: Application) -> None:

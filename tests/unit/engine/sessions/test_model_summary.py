@@ -38,7 +38,7 @@ def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
         data_dir=tmp_path / "data",
         indexing={"upkeep_seconds": 3600},
         language_model={"backend": "openai", "options": options},
-        sessions={"summary_tokens": 20},
+        sessions={"summary_tokens": 20, "flush_tokens": 0},
         redaction={"writes": True},
         **others,
     )

@@ -1,0 +1,148 @@
+"""What is said in sessions is captured by itself: every so many tokens, and before it is trimmed away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsvc.bootstrap import running
+from memsvc.domain.memory import Kind, Memory, Origin
+from memsvc.domain.query import Order, OrderField, Selection
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import AutoTrim, NewMessage, OnOpen, Role
+from memsvc.engine.application import Application
+from memsvc.engine.sessions.opening import NewSession
+from memsvc.engine.sessions.trimming import TrimOrder
+from memsvc.settings import load_settings
+
+INPROC: dict[str, Any] = {port: {"backend": "inproc"} for port in ("metadata", "vectors", "lexical", "embedder")}
+TALK = Scope("ada", project_id="apollo", session_id="s")
+KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
+FACTS = {"en": "I am allergic to peanuts.", "zh": "我对花生过敏。"}
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., Application]]:
+    """Start an engine with settings of sessions; one test may start several, one after another."""
+    entered: list[Any] = []
+
+    def start(**sessions: Any) -> Application:
+        while entered:
+            entered.pop().__exit__(None, None, None)
+        number = len(list(tmp_path.iterdir()))
+        settings = load_settings(data_dir=tmp_path / f"{number}", sessions=sessions, **INPROC)
+        entered.append(running(settings))
+        application: Application = entered[0].__enter__()
+        application.sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS, auto_trim=AutoTrim.NEVER), "")
+        return application
+
+    yield start
+    while entered:
+        entered.pop().__exit__(None, None, None)
+
+
+def say(application: Application, *texts: str, role: Role = Role.USER, name: str = "") -> None:
+    messages = [NewMessage(role=role, content=text, name=name, token_count=10) for text in texts]
+    application.sessions.appending.append(TALK, messages, "")
+
+
+def kept(application: Application) -> list[Memory]:
+    """Return what is remembered besides the messages themselves and their summaries."""
+    order = Order(OrderField.CREATE_TIME, descending=False)
+    found = application.recollect.page(TALK, Selection(), order=order, after=None, limit=100)[0]
+    return [memory for memory in found if memory.kind not in {Kind.MESSAGE, Kind.SUMMARY}]
+
+
+def flushed(application: Application) -> int:
+    session = application.sessions.reading.get(TALK).session
+    return session.flushed_ordinal
+
+
+@pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
+def test_enough_said_is_flushed(started: Callable[..., Application], fact: str) -> None:
+    """Beyond the threshold, and not before; once, and from there on anew."""
+    application = started(flush_tokens=30)
+    flushing = application.sessions.flushing
+    say(application, fact, "hm", "ok")
+    flushing.flush_when_due(TALK)
+    assert (kept(application), flushed(application)) == ([], 0)
+
+    say(application, "hm")
+    flushing.flush_when_due(TALK)
+    [memory] = kept(application)
+    assert (memory.content, memory.scope.session_id, memory.origin) == (fact, "", Origin.USER)
+    assert flushed(application) == 4
+
+    say(application, "hm", fact, "We decided to use Redis.")
+    flushing.flush_when_due(TALK)
+    assert (len(kept(application)), flushed(application)) == (1, 4)
+
+
+def test_an_append_has_the_session_flushed(started: Callable[..., Application]) -> None:
+    """In the background, by the thread that trims: it has ended when the service has."""
+    application = started(flush_tokens=5)
+
+    say(application, FACTS["en"])
+    sessions = application.sessions
+    while not flushed(application):
+        sessions.flushing.flush_when_due(TALK)
+
+    assert [memory.content for memory in kept(application)] == [FACTS["en"]]
+
+
+@pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
+def test_what_is_trimmed_is_flushed_before(started: Callable[..., Application], fact: str) -> None:
+    """However little it is; a setting of 0 leaves it alone."""
+    for flush_tokens, contents in ((8_000, [fact]), (0, [])):
+        application = started(flush_tokens=flush_tokens)
+        say(application, fact, "last")
+
+        application.sessions.trimming.trim(TALK, TrimOrder(target_tokens=0, keep_rounds=1))
+
+        assert [memory.content for memory in kept(application)] == contents
+
+
+def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., Application]) -> None:
+    """Whoever is stopped between the two flushes again, and nothing is stored twice."""
+    application = started(flush_tokens=1)
+    say(application, FACTS["en"], "We decided to use Redis.")
+    application.sessions.flushing.flush(TALK)
+    before = kept(application)
+    session = application.sessions.reading.get(TALK).session
+
+    def forget(transaction: Any) -> None:
+        transaction.sessions.update(replace(session, flushed_ordinal=0))
+
+    application.sessions.flushing._committer.submit(forget)
+    application.sessions.flushing.flush(TALK)
+
+    assert len(before) == 2
+    assert [memory.id for memory in kept(application)] == [memory.id for memory in before]
+    assert flushed(application) == 2
+
+
+def test_who_said_it_counts_and_secrets_are_replaced(started: Callable[..., Application]) -> None:
+    """The agent's deeds are of the agent, tools are not heard, and no key leaves the session."""
+    application = started(flush_tokens=1)
+    say(application, f"We decided to use the key {KEY} for billing.", name="Ada")
+    say(application, "I fixed the failing test by resetting the clock.", role=Role.ASSISTANT)
+    say(application, "I prefer tabs.", role=Role.TOOL)
+
+    application.sessions.flushing.flush(TALK)
+
+    told = [(memory.origin, memory.speaker) for memory in kept(application)]
+    assert told == [(Origin.USER, "Ada"), (Origin.AGENT, "")]
+    assert KEY not in repr(kept(application))
+
+
+def test_a_session_that_is_not_there_is_left_alone(started: Callable[..., Application]) -> None:
+    """It may have been erased since it was to be flushed."""
+    application = started(flush_tokens=1)
+
+    application.sessions.flushing.flush_when_due(replace(TALK, session_id="none"))
+
+    assert kept(application) == []

@@ -1,0 +1,35 @@
+"""What is trimmed away leaves its secrets behind: everybody in the project may read the summary."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import NewMessage, OnOpen, Role
+from memsvc.engine.application import Application
+from memsvc.engine.sessions.opening import NewSession
+from memsvc.engine.sessions.trimming import TrimOrder
+
+TALK = Scope("ada", project_id="apollo", session_id="s")
+KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"The deployment of the billing service uses the key {KEY} since Monday.", KEY),
+        ("部署账单服务时请使用这个密码，root密码是Abc12345!，周一起生效。", "Abc12345!"),
+    ],
+)
+def test_a_summary_holds_no_secret(application: Application, text: str, secret: str) -> None:
+    """Neither its text nor its title; the message keeps what was said."""
+    sessions = application.sessions
+    sessions.opening.create(TALK, NewSession(title=text, on_open=OnOpen.KEEP_OTHERS), "")
+    messages = [NewMessage(role=Role.USER, content=content) for content in (text, "last")]
+    sessions.appending.append(TALK, messages, "")
+
+    summary = sessions.trimming.trim(TALK, TrimOrder(target_tokens=0, keep_rounds=1)).value.summary
+
+    assert summary is not None
+    assert "[REDACTED:" in summary.content
+    assert secret not in summary.content + summary.title
