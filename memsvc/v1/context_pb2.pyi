@@ -793,7 +793,8 @@ Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
 @_typing.final
 class LoadCoreResponse(_message.Message):
     """LoadCoreResponse is what an agent loads at its start. Each memory is in one list, the first that it fits. All are
-    ACTIVE in status and not expired; private memories of sessions are not among them. Every write that was acknowledged
+    ACTIVE in status, of another tier than ARCHIVED, not expired, and true now (see Memory.valid_from and valid_to); what is
+    not takes no place in a list. Private memories of sessions are not among them. Every write that was acknowledged
     before the call is seen; access counts may be some seconds old. Loading counts no access.
     """
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
-from memsvc.domain.essentials import Essentials, is_current
+from memsvc.domain.essentials import Essentials, is_in_use
 from memsvc.domain.limits import SNIPPET_MAX
-from memsvc.domain.memory import Memory, Status, Tier
+from memsvc.domain.memory import Memory
 from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.context.core import LIST, Core
@@ -51,23 +51,19 @@ class Gathering:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
         scope = query.scope
         reach = Reach.from_scope(scope, Visibility.PROJECT)
-        rows = self._reads.session_rows(scope.session_id, reach=reach, limit=SESSION_MESSAGES)
+        rows = self._reads.session_rows(scope.session_id, reach=reach, now=now, limit=SESSION_MESSAGES)
         return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
         reach = Reach.from_scope(query.scope, Visibility.PROJECT)
         since = now - timedelta(days=RECENT_DAYS)
-        rows = self._reads.recent_rows(since=since, reach=reach, limit=RECENT_MEMORIES)
+        rows = self._reads.recent_rows(since=since, reach=reach, now=now, limit=RECENT_MEMORIES)
         return sorted(self._in_use(rows, reach, now), key=happened)
 
     def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
         """Return the memories of these rows that are in use still, when they are read."""
-        return [
-            memory
-            for memory in self._reads.by_rows(rows, reach=reach).values()
-            if memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
-        ]
+        return [memory for memory in self._reads.by_rows(rows, reach=reach).values() if is_in_use(memory, now)]
 
 
 def search_of(query: ContextQuery) -> SearchQuery:
