@@ -122,7 +122,7 @@ def _of_project(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 def _in_use() -> Iterator[sa.ColumnElement[bool]]:
     """Yield what `memsvc.domain.essentials.is_in_use` asks."""
-    now = sa.bindparam("now")
+    now: sa.BindParameter[Any] = sa.bindparam("now")
     yield memories.c.status == Status.ACTIVE.value
     yield memories.c.tier != Tier.ARCHIVED.value
     for column in (memories.c.expire_time, memories.c.valid_to):

@@ -13,6 +13,7 @@ from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create_all, refused, sea
 from tests.e2e.running import FAST, ServerProcess, Stubs
 
 SAID = "The quick brown otter swims down the long green river every single morning at"
+JERRY, TOM = "Jerry reports to Tom, not to Ann.", "Tom reports to Jerry, not to Ann."
 SAID_ZH = "那只棕色的水獭每天早上都会沿着长长的绿色河流游到下游去找鱼吃，"
 
 
@@ -54,10 +55,12 @@ def test_one_answer_when_there_is_nothing_to_say_early(stubs: Stubs, scope: type
     [
         ([f"{SAID} 8.", f"{SAID}: 8!", f"{SAID} 9."], "otter river morning"),
         ([f"{SAID_ZH}八点。", f"{SAID_ZH}八点！", f"{SAID_ZH}八点不去。"], "水獭 河流 早上"),
+        ([JERRY, JERRY[:-1], TOM], "Jerry Tom reports"),
+        (["大家下午四点去游泳。", "大家下午四点去游泳！", "大家下午三点去游泳。"], "下午 游泳"),
     ],
 )
 def test_near_duplicates_collapse(stubs: Stubs, scope: types.Scope, contents: list[str], query: str) -> None:
-    """Into the best of them, which names the others; another number or a negation is another statement."""
+    """Into the best of them, which names the others; another number, order or negation is another statement."""
     memories = [memory.id for memory in create_all(stubs, scope, contents)]
 
     plain = search(stubs, scope, query).hits

@@ -22,11 +22,11 @@ from memsvc.domain.context import (
     Reason,
     Section,
 )
-from memsvc.domain.diversity import Wording, is_near_duplicate
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.query import SearchHit, SearchReply
+from memsvc.domain.repetition import Saying, is_near_duplicate
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.ending import Ending, opening
 from memsvc.engine.context.gathering import (
@@ -39,7 +39,6 @@ from memsvc.engine.context.gathering import (
 from memsvc.engine.context.lines import NO_LINE, Line, Lines, most_of
 from memsvc.engine.context.noticing import Notices
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.analysis import terms
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""
@@ -72,7 +71,7 @@ class Ledger:
     counts: dict[Section, list[int]] = field(default_factory=dict)
     left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
-    wordings: dict[frozenset[str], list[Wording]] = field(default_factory=dict)
+    sayings: dict[tuple[str, tuple[str, ...]], list[Saying]] = field(default_factory=dict)
 
     def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
         """Note memories that were left out."""
@@ -136,7 +135,7 @@ class Building:
             yield self._session()
         rest = [*self._retrieved(pending), self._ending.summary(self.ledger, sections)]
         # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self.ledger.wordings = [], {}
+        self.ledger.texts, self.ledger.sayings = [], {}
         yield rest
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
@@ -282,22 +281,26 @@ class Building:
         """Return the memories that say something else than those before them, here and in earlier sections."""
         kept = []
         for memory in memories:
-            beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
-            wording = _wording(memory.title, memory.content[:COMPARED_CHARS], beyond)
-            # Only those can be nearly the same in which the same is decisive.
-            others = self.ledger.wordings.setdefault(wording.decisive, [])
-            if any(is_near_duplicate(wording, other, DUPLICATE_THRESHOLD) for other in others):
+            saying = _saying(memory)
+            others = self.ledger.sayings.setdefault(saying.bucket, [])
+            if any(is_near_duplicate(saying, other, DUPLICATE_THRESHOLD) for other in others):
                 self.ledger.leave_out(section, Reason.DUPLICATE, [memory.id])
                 continue
-            others.append(wording)
+            others.append(saying)
             kept.append(memory)
         return kept
 
 
+def _saying(memory: Memory) -> Saying:
+    beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
+    happened_on = "" if memory.event_time is None else f"{memory.event_time:%Y-%m-%d}"
+    return _kept_saying(memory.title, memory.content[:COMPARED_CHARS], beyond, (memory.speaker, happened_on))
+
+
 @lru_cache(maxsize=4096)
-def _wording(title: str, content: str, beyond: str) -> Wording:
-    """Return the wording of a memory; a context that is built again asks for the same ones."""
-    return Wording.of(terms(f"{title} {content}"), beyond=beyond)
+def _kept_saying(title: str, content: str, beyond: str, marks: tuple[str, str]) -> Saying:
+    """Return what a memory says; a context that is built again asks for the same ones."""
+    return Saying.of(f"{title} {content}", beyond=beyond, marks=marks)
 
 
 def _part(hit: SearchHit) -> str:
