@@ -36,6 +36,10 @@ class Section(StrEnum):
     GLOBAL = "GLOBAL"
 
 
+RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL})
+"""What these hold depends on a search."""
+
+
 class Locale(StrEnum):
     """The languages of headings, ages and notes."""
 
@@ -57,6 +61,7 @@ class Reason(StrEnum):
     BUDGET = "BUDGET"
     DUPLICATE = "DUPLICATE"
     UNCHANGED = "UNCHANGED"
+    UNCERTAIN = "UNCERTAIN"
     LIMIT = "LIMIT"
 
 
@@ -106,7 +111,7 @@ class ContextQuery:
     @property
     def retrieves(self) -> bool:
         """Return whether there is anything to look for."""
-        return bool(self.text or self.vector is not None) and bool(self.sections & {Section.LONG_TERM, Section.GLOBAL})
+        return bool(self.text or self.vector is not None) and bool(self.sections & RETRIEVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,14 @@ class Item:
     score: float = 0.0
     is_excerpt: bool = False
     heading_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a context holds of a memory: at which revision, and in which section."""
+
+    section: Section
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)

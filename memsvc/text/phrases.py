@@ -59,12 +59,14 @@ _REASONS: Mapping[Locale, Mapping[Reason, str]] = {
         Reason.BUDGET: "no room",
         Reason.DUPLICATE: "nearly the same as another",
         Reason.UNCHANGED: "unchanged since the earlier context",
+        Reason.UNCERTAIN: "in the earlier context, not looked for again",
         Reason.LIMIT: "more than are looked at",
     },
     Locale.ZH: {
         Reason.BUDGET: "空间不足",
         Reason.DUPLICATE: "与其他记忆几乎相同",
         Reason.UNCHANGED: "与之前的上下文相同",
+        Reason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
         Reason.LIMIT: "超出查看范围",
     },
 }

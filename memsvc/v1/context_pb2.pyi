@@ -256,7 +256,9 @@ class BuildContextRequest(_message.Message):
     earlier_cursor: _builtins.str
     """earlier_cursor asks for a delta: a cursor of the earlier context, or its ContextSummary.context_cursor. Only those
     memories come that an item of that context did not hold at the same revision, and ContextSummary.removed_ids names
-    those that are no longer part of it. Empty: the whole context. Not together with cursor.
+    those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
+    earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
+    by the next delta. Empty: the whole context. Not together with cursor.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -516,7 +518,8 @@ class ContextLeftOut(_message.Message):
     """section is where it would have been."""
     reason: _builtins.str
     """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same stands there already), "UNCHANGED" (the earlier
-    context holds it; only in a delta), "LIMIT" (more than are ever looked at). More reasons may come.
+    context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
+    a delta), "LIMIT" (more than are ever looked at). More reasons may come.
     """
     count: _builtins.int
     """count is how many memories; with LIMIT at least so many."""
@@ -576,8 +579,8 @@ class ContextSummary(_message.Message):
 
     @_builtins.property
     def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """removed_ids are the memories of the earlier context that this one does not hold any more. Empty unless a delta was
-        asked for.
+        """removed_ids are the memories of the earlier context that this one does not hold any more. What an incomplete
+        retrieval did not find is not among them. Empty unless a delta was asked for.
         """
 
     def __init__(

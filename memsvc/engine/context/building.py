@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
@@ -15,8 +16,10 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     CORE_COUNT,
+    RETRIEVED,
     ContextQuery,
     Event,
+    Held,
     Item,
     Plan,
     Reason,
@@ -53,21 +56,21 @@ class Materials:
     Attributes:
         search: Begins the search for what the query retrieves.
         session_limit: How many tokens the scope's session may hold; None: as many as its share of the budget.
-        earlier: What an earlier context holds, revisions by id; None: no delta is wanted.
+        earlier: What an earlier context holds, by id; None: no delta is wanted.
     """
 
     gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
     session_limit: int | None = None
-    earlier: Mapping[str, int] | None = None
+    earlier: Mapping[str, Held] | None = None
 
 
 @dataclass(slots=True)
 class Ledger:
     """What came of each section so far."""
 
-    holds: dict[str, int] = field(default_factory=dict)
+    holds: dict[str, Held] = field(default_factory=dict)
     counts: dict[Section, list[int]] = field(default_factory=dict)
     left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
@@ -179,8 +182,9 @@ class Building:
         return [*items, *self._notices.session(tokens, limit)]
 
     def _retrieved(self, pending: Future[SearchReply] | None) -> Iterator[Event]:
-        hits, notices = self._awaited(pending) if pending is not None else ((), [])
-        yield from notices
+        hits, lost = self._awaited(pending) if pending is not None else ((), "")
+        if lost:
+            yield self._notices.incomplete(lost)
         scope = self.query.scope
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
@@ -199,18 +203,28 @@ class Building:
                 self.ledger.leave_out(Section.SHORT_TERM, Reason.LIMIT, [""])
         if Section.GLOBAL in self.query.sections:
             yield from self._best(Section.GLOBAL, found[Section.GLOBAL])
+        if lost:
+            self._carry_over({hit.memory.id for hit in hits})
 
-    def _awaited(self, pending: Future[SearchReply]) -> tuple[Sequence[SearchHit], list[Event]]:
+    def _carry_over(self, found: AbstractSet[str]) -> None:
+        """Hold on to what the earlier context retrieved: what was not found may only not have been looked for."""
+        for memory_id, held in (self._materials.earlier or {}).items():
+            is_asked = held.section in RETRIEVED & self.query.sections
+            if is_asked and memory_id not in found and memory_id not in self.ledger.holds:
+                self.ledger.holds[memory_id] = held
+                self.ledger.leave_out(held.section, Reason.UNCERTAIN, [memory_id])
+
+    def _awaited(self, pending: Future[SearchReply]) -> tuple[Sequence[SearchHit], str]:
+        """Return what was found, and why that may not be all."""
         remaining = self.deadline.remaining()
         try:
             reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
         except FutureTimeoutError:
             pending.cancel()
-            return (), [self._notices.incomplete("DEADLINE_EXCEEDED")]
+            return (), "DEADLINE_EXCEEDED"
         except MemsvcError as error:
-            return (), [self._notices.incomplete(error.message)]
-        lost = [f"{one.retriever} {one.reason}" for one in reply.degraded]
-        return reply.hits, [self._notices.incomplete(", ".join(lost))] if lost else []
+            return (), error.message
+        return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
 
     def _in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
         """Choose and show memories in the order given; one that has no room is passed over."""
@@ -257,8 +271,9 @@ class Building:
             memory = offer.memory
             # What is unchanged costs its part of the budget of the whole, and no token of the delta.
             self._allowance.spend(line.tokens)
-            self.ledger.holds[memory.id] = memory.revision
-            if earlier.get(memory.id) == memory.revision:
+            self.ledger.holds[memory.id] = Held(section, memory.revision)
+            before = earlier.get(memory.id)
+            if before is not None and before.revision == memory.revision:
                 self.ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
                 continue
             above = heading if not counts[0] else NO_LINE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Item, Plan, Summary
+from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.query import SearchReply
 from memsvc.domain.scope import Scope
@@ -45,8 +45,8 @@ class Run:
         self._lock = threading.Lock()
 
     @property
-    def holds(self) -> dict[str, int]:
-        """Return the revisions of the memories that the context holds, by id."""
+    def holds(self) -> dict[str, Held]:
+        """Return what the context holds, by id."""
         with self._lock:
             return dict(self._building.ledger.holds)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from memsvc.domain.citations import citation
-from memsvc.domain.context import ContextQuery, LeftOut, Locale, Reason, Section, Summary
+from memsvc.domain.context import ContextQuery, Held, LeftOut, Locale, Reason, Section, Summary
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.phrases import CLOSING, OPENING, left_out_line, removed_line
 
@@ -21,7 +21,7 @@ _PART = 20
 class Books(Protocol):
     """What the ending needs to know of a context."""
 
-    holds: dict[str, int]
+    holds: dict[str, Held]
     counts: dict[Section, list[int]]
     left_out: dict[tuple[Section, Reason], list[str]]
     texts: list[str]
@@ -35,7 +35,7 @@ def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
 class Ending:
     """Closes a context."""
 
-    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, int] | None) -> None:
+    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
         self._query = query
         self._count = tokenizer.count
         self._earlier = earlier

@@ -7,25 +7,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from memsvc.bootstrap import running
 from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
+from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
+from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import InvalidRequestError
-from memsvc.domain.memory import Kind, Layer, Memory, Tier
+from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
-
-HERE = Scope("ada", project_id="web", session_id="s1")
-WORLD = Scope("ada")
-WHOLE = ContextQuery(HERE, text="otter river")
+from tests.unit.engine.context.stock import (
+    HERE,
+    WHOLE,
+    WORLD,
+    events,
+    remember,
+    shown,
+    stock,
+    summary,
+    text_of,
+)
 
 
 @pytest.fixture(params=["bpe", "estimate"])
@@ -42,53 +48,6 @@ def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Appl
     )
     with running(settings) as application:
         yield application
-
-
-def remember(application: Application, scope: Scope, content: str, **fields: Any) -> Memory:
-    """Store a memory and wait until searches find it."""
-    written = application.remember.create(scope, Draft(content, **fields), WriteOptions(wait_for=WaitFor.STORED))
-    application.indexer.reached(written.position).result(timeout=30)
-    return written.memory
-
-
-def events(application: Application, query: ContextQuery) -> list[Event]:
-    """Build a context and return its events."""
-    return [*application.contexts.render(query, Deadline()).events]
-
-
-def shown(happened: list[Event], section: Section | None = None) -> list[str]:
-    """Return the ids of the memories shown, in order."""
-    return [one.memory_id for one in happened if isinstance(one, Item) and section in {None, one.section}]
-
-
-def summary(happened: list[Event]) -> Summary:
-    """Return the last event."""
-    last = happened[-1]
-    assert isinstance(last, Summary)
-    return last
-
-
-def text_of(happened: list[Event]) -> str:
-    """Return the whole text."""
-    return "".join(one.text for one in happened if not isinstance(one, Notice))
-
-
-def stock(application: Application) -> dict[str, Memory]:
-    """Store a memory for every section, and some for none."""
-    return {
-        "rule": remember(application, WORLD, "Answer in short sentences.", layer=Layer.CORE, importance=5),
-        "habit": remember(application, WORLD, "Coffee is black.", tier=Tier.ACTIVE),
-        "project rule": remember(application, HERE, "The main branch is protected.", tier=Tier.CORE),
-        "hello": remember(application, HERE, "Shall we count them?", kind=Kind.MESSAGE, speaker="Ann"),
-        "secret": remember(application, HERE, "Yes, at noon.", layer=Layer.SESSION, kind=Kind.MESSAGE, speaker="Bo"),
-        "fact": remember(application, Scope("ada", "web"), "The otter lives in the river."),
-        "note": remember(application, Scope("ada", "web"), "Deployed at nine.", layer=Layer.SHORT_TERM),
-        "global": remember(application, WORLD, "An otter eats fish from the river."),
-        "elsewhere": remember(application, Scope("ada", "other"), "The otter of another river."),
-        "private": remember(
-            application, Scope("ada", "web", session_id="s2"), "A river otter too.", layer=Layer.SESSION
-        ),
-    }
 
 
 def test_sections_come_in_order_with_what_belongs_to_them(application: Application) -> None:
