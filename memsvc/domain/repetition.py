@@ -20,6 +20,7 @@ _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"[{_HAN}]|[^\s{_HAN}]+")
 _HAN_CHAR = re.compile(rf"[{_HAN}]")
 _EDGES = ".,;:!\"'()[]{}<>“”‘’„«»、。…·《》「」『』【】*_`~"
+_ENDS = ".!?。"
 _ARTICLES = frozenset(("a", "an", "the"))
 _DECISIVE_WORDS = """
 not no never none nothing nobody neither nor without cannot hardly rarely
@@ -58,13 +59,15 @@ class Saying:
         """Return what *text* says."""
         words: list[str] = []
         decisive: list[str] = []
+        begins = True
         for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
             plain = token.strip(_EDGES)
+            begun, begins = begins, token[-1] in _ENDS
             word = plain.casefold().replace("’", "'")
             if not word or word in _ARTICLES:
                 continue
             words.append(word)
-            if not word.isalpha() or word in _DECISIVE or plain[0].isupper():
+            if not word.isalpha() or word in _DECISIVE or (plain[0].isupper() and not begun):
                 decisive.append(word)
         return cls(tuple(words), tuple(decisive), beyond, marks)
 
@@ -76,7 +79,7 @@ class Saying:
     @property
     def bucket(self) -> tuple[str, tuple[str, ...]]:
         """Return what is equal in all texts that may say the same as this one."""
-        return self.beyond, self.decisive
+        return self.beyond, self.words if self.is_short else self.decisive
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:

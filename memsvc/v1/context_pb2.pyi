@@ -517,7 +517,9 @@ class ContextLeftOut(_message.Message):
     section: Global___ContextSection.ValueType
     """section is where it would have been."""
     reason: _builtins.str
-    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same stands there already), "UNCHANGED" (the earlier
+    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same is shown, as
+    Collapsing tells it: of two core or recent memories the one changed last, elsewhere the first; the messages of a
+    session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
     context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
     a delta), "LIMIT" (more than are ever looked at). More reasons may come.
     """

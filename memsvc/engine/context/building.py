@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import TypeAlias
 
 from memsvc.domain.budget import Allowance, own_shares
 from memsvc.domain.clock import Deadline
@@ -20,33 +18,29 @@ from memsvc.domain.context import (
     ContextQuery,
     Event,
     Held,
-    Item,
     Plan,
     Reason,
     Section,
 )
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.query import SearchHit, SearchReply
-from memsvc.domain.repetition import Saying, is_near_duplicate
+from memsvc.engine.context.choosing import Choosing
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.ending import Ending, opening
 from memsvc.engine.context.gathering import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     Gathers,
-    happened,
     section_of,
 )
-from memsvc.engine.context.lines import NO_LINE, Line, Lines, most_of
+from memsvc.engine.context.ledger import Ledger
+from memsvc.engine.context.lines import Lines
 from memsvc.engine.context.noticing import Notices
 from memsvc.ports.tokenizer import Tokenizer
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""
-DUPLICATE_THRESHOLD = 0.85
-COMPARED_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +60,6 @@ class Materials:
     earlier: Mapping[str, Held] | None = None
 
 
-@dataclass(slots=True)
-class Ledger:
-    """What came of each section so far."""
-
-    holds: dict[str, Held] = field(default_factory=dict)
-    counts: dict[Section, list[int]] = field(default_factory=dict)
-    left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
-    texts: list[str] = field(default_factory=list)
-    sayings: dict[tuple[str, tuple[str, ...]], list[Saying]] = field(default_factory=dict)
-
-    def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
-        """Note memories that were left out."""
-        if ids := list(ids):
-            self.left_out.setdefault((section, reason), []).extend(ids)
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """A memory that a section might show.
-
-    Attributes:
-        part: What to show of it when it is too long.
-    """
-
-    memory: Memory
-    part: str = ""
-    score: float = 0.0
-
-
-_Choice: TypeAlias = tuple[_Offer, Line]
-
-
 class Building:
     """One context in the making. Not safe to use from several threads at once."""
 
@@ -112,7 +74,7 @@ class Building:
         self._lines = Lines(query, now, materials.tokenizer)
         self._notices = Notices(query.locale)
         self._ending = Ending(query, materials.tokenizer, materials.earlier)
-        self._allowance = Allowance(0, query.shares)
+        self._choosing = Choosing(self._lines, self.ledger, Allowance(0, query.shares))
 
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events: what needs no search at once, the rest when the search is done, the summary with it.
@@ -132,13 +94,14 @@ class Building:
             return
         pending = self._materials.search(self.deadline) if self.query.retrieves else None
         self.ledger.texts.append(text)
-        self._allowance = Allowance(free, self.query.shares)
+        allowance = Allowance(free, self.query.shares)
+        self._choosing = Choosing(self._lines, self.ledger, allowance, self._materials.earlier)
         yield [plan, *self._core()]
         if Section.SESSION in self.query.sections and self.query.scope.session_id:
             yield self._session()
         rest = [*self._retrieved(pending), self._ending.summary(self.ledger, sections)]
         # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self.ledger.sayings = [], {}
+        self.ledger.texts, self._choosing = [], Choosing(self._lines, self.ledger, Allowance(0, self.query.shares))
         yield rest
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
@@ -165,7 +128,7 @@ class Building:
         }
         for section, memories in parts.items():
             if section in self.query.sections:
-                yield from self._in_order(section, memories)
+                yield from self._choosing.in_order(section, memories)
         if any(len(part) == LIST for part in (essentials.core, essentials.active)):
             self.ledger.leave_out(Section.GLOBAL_CORE, Reason.LIMIT, [""])
         cores = sum(memory.tier is Tier.CORE for memory in loaded)
@@ -174,7 +137,7 @@ class Building:
 
     def _session(self) -> list[Event]:
         messages = self._materials.gathering.session(self.query, self._now)
-        items = list(self._newest(Section.SESSION, messages))
+        items = list(self._choosing.newest(Section.SESSION, messages))
         if len(messages) == SESSION_MESSAGES:
             self.ledger.leave_out(Section.SESSION, Reason.LIMIT, [""])
         tokens = sum(self._materials.tokenizer.count(memory.content) for memory in messages)
@@ -195,14 +158,14 @@ class Building:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
         if Section.LONG_TERM in self.query.sections:
-            yield from self._best(Section.LONG_TERM, found[Section.LONG_TERM])
+            yield from self._choosing.best(Section.LONG_TERM, found[Section.LONG_TERM])
         if recent:
-            recent = self._without_duplicates(Section.SHORT_TERM, [m for m in recent if m.id not in self.ledger.holds])
-            yield from self._newest(Section.SHORT_TERM, recent)
+            new = [memory for memory in recent if memory.id not in self.ledger.holds]
+            yield from self._choosing.newest(Section.SHORT_TERM, new)
             if len(recent_ids) == RECENT_MEMORIES:
                 self.ledger.leave_out(Section.SHORT_TERM, Reason.LIMIT, [""])
         if Section.GLOBAL in self.query.sections:
-            yield from self._best(Section.GLOBAL, found[Section.GLOBAL])
+            yield from self._choosing.best(Section.GLOBAL, found[Section.GLOBAL])
         if lost:
             self._carry_over({hit.memory.id for hit in hits})
 
@@ -225,99 +188,3 @@ class Building:
         except MemsvcError as error:
             return (), error.message
         return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
-
-    def _in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose and show memories in the order given; one that has no room is passed over."""
-        chosen = self._chosen(section, [_Offer(memory) for memory in self._without_duplicates(section, memories)])
-        yield from self._shown(section, chosen)
-
-    def _newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose the newest that have room, without a gap, and show them in the order given, the newest last."""
-        chosen = self._chosen(section, [_Offer(memory) for memory in reversed(memories)], may_have_gaps=False)
-        yield from self._shown(section, chosen[::-1])
-
-    def _best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
-        """Choose the hits that fit best and have room, and show them by date."""
-        kept = {memory.id for memory in self._without_duplicates(section, [hit.memory for hit in hits])}
-        offers = [_Offer(hit.memory, _part(hit), hit.score) for hit in hits if hit.memory.id in kept]
-        chosen = self._chosen(section, offers)
-        yield from self._shown(section, sorted(chosen, key=lambda pair: happened(pair[0].memory)))
-
-    def _chosen(self, section: Section, offers: Sequence[_Offer], *, may_have_gaps: bool = True) -> list[_Choice]:
-        """Return those offers that have room together, the first ones first, with their lines."""
-        room = self._allowance.open(section) - (self._lines.heading(section).tokens if offers else 0)
-        most = most_of(room)
-        chosen: list[_Choice] = []
-        for number, offer in enumerate(offers):
-            line = self._lines.line(section, offer.memory, most=min(most, room), part=offer.part)
-            if line is not None:
-                chosen.append((offer, line))
-                room -= line.tokens
-                continue
-            left = offers[number : number + 1] if may_have_gaps else offers[number:]
-            self.ledger.leave_out(section, Reason.BUDGET, [one.memory.id for one in left])
-            if not may_have_gaps:
-                break
-        return chosen
-
-    def _shown(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
-        """Take lines into the books, and yield their items but for those that the earlier context holds."""
-        earlier = self._materials.earlier or {}
-        counts = self.ledger.counts.setdefault(section, [0, 0])
-        heading = self._lines.heading(section)
-        if chosen:
-            self._allowance.spend(heading.tokens)
-        for offer, line in chosen:
-            memory = offer.memory
-            # What is unchanged costs its part of the budget of the whole, and no token of the delta.
-            self._allowance.spend(line.tokens)
-            self.ledger.holds[memory.id] = Held(section, memory.revision)
-            before = earlier.get(memory.id)
-            if before is not None and before.revision == memory.revision:
-                self.ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
-                continue
-            above = heading if not counts[0] else NO_LINE
-            item = Item(
-                section,
-                memory.id,
-                memory.revision,
-                above.text + line.text,
-                above.tokens + line.tokens,
-                offer.score,
-                is_excerpt=line.is_excerpt,
-                heading_chars=len(above.text),
-            )
-            counts[0] += 1
-            counts[1] += item.token_count
-            self.ledger.texts.append(item.text)
-            yield item
-
-    def _without_duplicates(self, section: Section, memories: Sequence[Memory]) -> list[Memory]:
-        """Return the memories that say something else than those before them, here and in earlier sections."""
-        kept = []
-        for memory in memories:
-            saying = _saying(memory)
-            others = self.ledger.sayings.setdefault(saying.bucket, [])
-            if any(is_near_duplicate(saying, other, DUPLICATE_THRESHOLD) for other in others):
-                self.ledger.leave_out(section, Reason.DUPLICATE, [memory.id])
-                continue
-            others.append(saying)
-            kept.append(memory)
-        return kept
-
-
-def _saying(memory: Memory) -> Saying:
-    beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
-    happened_on = "" if memory.event_time is None else f"{memory.event_time:%Y-%m-%d}"
-    return _kept_saying(memory.title, memory.content[:COMPARED_CHARS], beyond, (memory.speaker, happened_on))
-
-
-@lru_cache(maxsize=4096)
-def _kept_saying(title: str, content: str, beyond: str, marks: tuple[str, str]) -> Saying:
-    """Return what a memory says; a context that is built again asks for the same ones."""
-    return Saying.of(f"{title} {content}", beyond=beyond, marks=marks)
-
-
-def _part(hit: SearchHit) -> str:
-    """Return what to show of a long memory: the piece that fits the query."""
-    return hit.snippet if len(hit.memory.content) > SNIPPET_MAX else ""

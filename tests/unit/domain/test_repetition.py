@@ -30,6 +30,7 @@ def same(one: str, other: str) -> bool:
     [
         ("The otter sleeps at 8.", "the otter sleeps, at 8!"),
         ("An otter", "otter"),
+        ("Answer in short sentences.", "answer in short sentences"),
         ("水獭在河里睡觉。", "水獭在河里睡觉！"),
         (f"{LONG}.", f"{LONG}!"),
         (f"{LONG} at 9.", f"{LONG} usually at 9"),
@@ -70,6 +71,7 @@ def test_small_differences_make_no_other_statement(one: str, other: str) -> None
         (f"{LONG} on Monday.", f"{LONG} on Tuesday."),
         (f"{LONG} in March.", f"{LONG} in May."),
         (f"{LONG}; Jerry reports to Tom.", f"{LONG}; Tom reports to Jerry."),
+        (f"{LONG}. Jerry reports to Tom.", f"{LONG}. Tom reports to Jerry."),
         (f"{LONG}, as Anna says.", f"{LONG}, as Berta says."),
         (f"{LONG}.", f"{LONG}, not today."),
         (f"{LONG}.", LONG.replace("takes", "never takes")),
