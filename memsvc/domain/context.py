@@ -82,7 +82,8 @@ class ContextQuery:
     Attributes:
         selection: What the caller's filter says of retrieved memories, the default conditions included.
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
-        earlier: The run of the earlier context, where only what changed since is wanted.
+        earlier: The run of the earlier context and the number of its last event that arrived, where only what changed
+            since is wanted.
         as_of: The moment that the context is of; None: now.
         in_force: The default conditions on memories at that moment; of no use without *as_of*.
     """
@@ -99,7 +100,7 @@ class ContextQuery:
     locale: Locale = Locale.EN
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     position: int = 0
-    earlier: bytes = b""
+    earlier: tuple[bytes, int] | None = None
     as_of: AsOf | None = None
     in_force: Filter | None = None
 
@@ -127,8 +128,29 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a context holds of a memory: at which revision, and in which section.
+
+    Attributes:
+        excerpt: What of it is shown; empty: all.
+    """
+
+    section: Section
+    revision: int
+    excerpt: str = ""
+
+    def covers(self, other: Held) -> bool:
+        """Return whether who has this has the other one too."""
+        return self.revision == other.revision and self.excerpt in {"", other.excerpt}
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text."""
+    """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text.
+
+    Attributes:
+        held: What whoever gets the item holds of the memory.
+    """
 
     section: Section
     memory_id: str
@@ -138,14 +160,7 @@ class Item:
     score: float = 0.0
     is_excerpt: bool = False
     heading_chars: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a context holds of a memory: at which revision, and in which section."""
-
-    section: Section
-    revision: int
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)

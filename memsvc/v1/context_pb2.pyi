@@ -254,8 +254,9 @@ class BuildContextRequest(_message.Message):
     with the texts they had. scope must be as it was; all else is ignored. Empty: a new context.
     """
     earlier_cursor: _builtins.str
-    """earlier_cursor asks for a delta: a cursor of the earlier context, or its ContextSummary.context_cursor. Only those
-    memories come that an item of that context did not hold at the same revision, and ContextSummary.removed_ids names
+    """earlier_cursor asks for a delta: the cursor of the last event of the earlier context that arrived, or its
+    ContextSummary.context_cursor. Only those memories come that no item up to there showed at the same revision, whole or
+    in the same excerpt (for a context that is a delta itself: and none before), and ContextSummary.removed_ids names
     those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
     earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
     by the next delta. Empty: the whole context. Not together with cursor.

@@ -69,6 +69,7 @@ class Building:
         now = query.moment or now
         self.deadline = Deadline()
         self.ledger = Ledger()
+        self.earlier = materials.earlier
         self._materials = materials
         self._now = now
         self._lines = Lines(query, now, materials.tokenizer)
@@ -95,7 +96,7 @@ class Building:
         pending = self._materials.search(self.deadline) if self.query.retrieves else None
         self.ledger.texts.append(text)
         allowance = Allowance(free, self.query.shares)
-        self._choosing = Choosing(self._lines, self.ledger, allowance, self._materials.earlier)
+        self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier)
         yield [plan, *self._core()]
         if Section.SESSION in self.query.sections and self.query.scope.session_id:
             yield self._session()
@@ -112,7 +113,7 @@ class Building:
             total_tokens=self.query.total_tokens,
             tokenizer=self._materials.tokenizer.name,
             sections=tuple((section, own[section]) for section in sections),
-            is_delta=self._materials.earlier is not None,
+            is_delta=self.earlier is not None,
         )
 
     def _core(self) -> Iterator[Event]:
@@ -171,7 +172,7 @@ class Building:
 
     def _carry_over(self, found: AbstractSet[str]) -> None:
         """Hold on to what the earlier context retrieved: what was not found may only not have been looked for."""
-        for memory_id, held in (self._materials.earlier or {}).items():
+        for memory_id, held in (self.earlier or {}).items():
             is_asked = held.section in RETRIEVED & self.query.sections
             if is_asked and memory_id not in found and memory_id not in self.ledger.holds:
                 self.ledger.holds[memory_id] = held

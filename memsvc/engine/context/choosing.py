@@ -108,9 +108,10 @@ class Choosing:
             memory = offer.memory
             # What is unchanged costs its part of the budget of the whole, and no token of the delta.
             self._allowance.spend(line.tokens)
-            self._ledger.holds[memory.id] = Held(section, memory.revision)
+            held = Held(section, memory.revision, line.excerpt)
+            self._ledger.holds[memory.id] = held
             before = self._earlier.get(memory.id)
-            if before is not None and before.revision == memory.revision:
+            if before is not None and before.covers(held):
                 self._ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
                 continue
             above = heading if not counts[0] else NO_LINE
@@ -121,8 +122,9 @@ class Choosing:
                 above.text + line.text,
                 above.tokens + line.tokens,
                 offer.score,
-                is_excerpt=line.is_excerpt,
+                is_excerpt=bool(line.excerpt),
                 heading_chars=len(above.text),
+                held=held,
             )
             counts[0] += 1
             counts[1] += item.token_count

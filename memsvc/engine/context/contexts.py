@@ -44,11 +44,17 @@ class Run:
         self._events: list[Event] = []
         self._lock = threading.Lock()
 
-    @property
-    def holds(self) -> dict[str, Held]:
-        """Return what the context holds, by id."""
+    def holds(self, index: int) -> dict[str, Held]:
+        """Return what whoever got the events up to the one numbered *index* holds, by id.
+
+        That is what the items told them, on top of what they held before; who got the summary holds the whole context.
+        """
         with self._lock:
-            return dict(self._building.ledger.holds)
+            told = self._events[: index + 1]
+            if isinstance(told[-1], Summary):
+                return dict(self._building.ledger.holds)
+            items = {event.memory_id: event.held for event in told if isinstance(event, Item) and event.held}
+            return {**(self._building.earlier or {}), **items}
 
     def after(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next events after the one numbered *index*, as many as come together; none at the end.
@@ -78,6 +84,7 @@ class Run:
             return
         self._events += batch
         self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
+        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, Item) and event.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,11 @@ class Rendered:
     run_id: bytes
     markdown: str
     events: tuple[Event, ...]
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """Return what `ContextQuery.earlier` takes for a delta since this context."""
+        return self.run_id, len(self.events) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,7 @@ class Contexts:
             InvalidRequestError: The earlier context is unknown.
         """
         sources = self._sources
-        earlier = self._known(query.earlier, query.scope, "earlier_cursor").holds if query.earlier else None
+        earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
         materials = Materials(
             gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
             tokenizer=sources.tokenizer,
@@ -175,6 +187,12 @@ class Contexts:
         if self._sources.indexer.replaying:
             raise NotReadyError(self._sources.indexer.pending)
         return self._sources.recall.search(search_of(query), deadline)
+
+    def _held(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
+        run = self._known(run_id, scope, "earlier_cursor")
+        if index >= run.told:
+            raise _unknown("earlier_cursor")
+        return run.holds(index)
 
     def _known(self, run_id: bytes, scope: Scope, field: str) -> Run:
         run = self._runs.get(run_id)

@@ -28,11 +28,15 @@ _MARK = re.compile(r"\[(?=\s*mem\s*:)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A text and what it costs."""
+    """A text and what it costs.
+
+    Attributes:
+        excerpt: What of the memory it shows, as the service's own text; empty: all.
+    """
 
     text: str
     tokens: int
-    is_excerpt: bool = False
+    excerpt: str = ""
 
 
 NO_LINE = Line("", 0)
@@ -82,7 +86,7 @@ class Lines:
     def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
         text = f"{front}{_as_data(body)}\n"
         tokens = self._count(text)
-        return Line(text, tokens, is_excerpt) if tokens <= most else None
+        return Line(text, tokens, body if is_excerpt else "") if tokens <= most else None
 
     def _cut(self, front: str, body: str, most: int) -> Line | None:
         """Return the beginning of a body, nearly as much of it as there is room for."""
@@ -90,10 +94,11 @@ class Lines:
         low, high = _LEAST_CHARS, len(body)
         while low <= high and (best is None or best.tokens < most - _NEARLY):
             middle = (low + high) // 2
-            text = f"{front}{body[:middle].rstrip()}{ELLIPSIS}\n"
+            piece = f"{body[:middle].rstrip()}{ELLIPSIS}"
+            text = f"{front}{piece}\n"
             tokens = self._count(text)
             if tokens <= most:
-                best, low = Line(text, tokens, is_excerpt=True), middle + 1
+                best, low = Line(text, tokens, piece), middle + 1
             else:
                 high = middle - 1
         return best

@@ -230,7 +230,7 @@ def test_a_delta_holds_what_changed(application: Application) -> None:
     new = remember(application, WORLD, "Never use tabs.", layer=Layer.CORE)
     application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
-    happened = events(application, replace(WHOLE, earlier=first.run_id))
+    happened = events(application, replace(WHOLE, earlier=first.place))
 
     assert shown(happened) == [new.id]
     assert summary(happened).removed_ids == (made["note"].id,)
@@ -276,7 +276,7 @@ def test_a_context_is_known_in_its_scope_alone(application: Application, scope: 
     with pytest.raises(InvalidRequestError):
         application.contexts.resume(run.id, 10_000, HERE)
     with pytest.raises(InvalidRequestError):
-        application.contexts.begin(replace(WHOLE, scope=scope, earlier=run.id))
+        application.contexts.begin(replace(WHOLE, scope=scope, earlier=(run.id, 0)))
 
 
 def test_too_little_time_leaves_the_search_out(application: Application) -> None:
