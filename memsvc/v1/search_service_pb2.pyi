@@ -942,9 +942,9 @@ class StreamSearchResponse(_message.Message):
     FUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def early(self) -> Global___SearchResponse:
-        """early holds the hits of the retrievers that look for words, ranked by them alone. It has no next_page_token; its
-        hits may be missing, and have other scores, in the fused answer. It never comes for a later page, nor when words
-        find nothing.
+        """early holds the hits of the retrievers that look for words, ranked by them alone: it waits for no reranker, and is
+        not reranked. It has no next_page_token; its hits may be missing, and have other scores, in the fused answer. It
+        never comes for a later page, nor when words find nothing.
         """
 
     @_builtins.property

@@ -134,6 +134,27 @@ def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types.Scope) -
     assert "rerank" in {boost.name for hit in again.hits for boost in hit.explanation.boosts}
 
 
+def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types.Scope) -> None:
+    """It has the order of words alone; the whole one has the reranker's, in both languages."""
+    create_all(
+        reranking, scope,
+        ["otter otter otter otter", "the keeper feeds the otter at noon", "水獭 水獭 水獭 水獭", "饲养员 中午 喂 水獭"],
+    )  # fmt: skip
+
+    for query in ("keeper feeds otter noon", "饲养员 中午 喂 水獭"):
+        wanted = pb.Reranking(enabled=True, depth=3)
+        early, fused = answers(reranking, scope, query, reranking=wanted, explain=True)
+        boosts = [
+            {boost.name for hit in answer.hits for boost in hit.explanation.boosts}
+            for answer in (early.early, fused.fused)
+        ]
+        assert "rerank" not in boosts[0]
+        assert "rerank" in boosts[1]
+        assert not early.early.skipped
+        assert not fused.fused.skipped
+        assert fused.fused.hits[0].score == 1.0
+
+
 def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types.Scope) -> None:
     """The hits are there, and the reply says what was left out."""
     create_all(reranking, scope, ["otter", "otter river"])
