@@ -77,6 +77,7 @@ _MESSAGES: Mapping[Locale, Mapping[str, str]] = {
         "CORE_COUNT": "{value} memories are of tier CORE, which is meant for {limit}.",
         "ACTIVE_COUNT": "{value} memories are of tier ACTIVE, which is meant for {limit}.",
         "RETRIEVAL_INCOMPLETE": "What the query should retrieve is missing in part or in whole: {detail}",
+        "DEADLINE": "There was no time for: {detail}.",
         "BUDGET_TOO_SMALL": "{limit} tokens have no room even for the opening lines; {value} are the least.",
     },
     Locale.ZH: {
@@ -84,6 +85,7 @@ _MESSAGES: Mapping[Locale, Mapping[str, str]] = {
         "CORE_COUNT": "CORE 层级有 {value} 条记忆，建议不超过 {limit} 条。",
         "ACTIVE_COUNT": "ACTIVE 层级有 {value} 条记忆，建议不超过 {limit} 条。",
         "RETRIEVAL_INCOMPLETE": "查询应检索到的内容部分或全部缺失：{detail}",
+        "DEADLINE": "时间不足，未能读取：{detail}。",
         "BUDGET_TOO_SMALL": "{limit} 个 token 连开头几行也放不下，至少需要 {value} 个。",
     },
 }

@@ -479,7 +479,8 @@ class ContextWarning(_message.Message):
     code: _builtins.str
     """code is one of "SESSION_NEARLY_FULL" (the session has more than 70 % of its limit: WARNING, or more than 85 %:
     CRITICAL), "CORE_COUNT" and "ACTIVE_COUNT" (the tier holds 90 % of the memories it is meant for: INFO, or more than
-    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "BUDGET_TOO_SMALL" (not even
+    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was nearly over:
+    the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
     the opening lines fit). More codes may come.
     """
     message: _builtins.str

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from memsvc.domain.budget import Allowance, own_shares
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     CORE_COUNT,
+    NEARLY_FULL,
     RETRIEVED,
     ContextQuery,
     Event,
@@ -41,6 +43,8 @@ from memsvc.ports.tokenizer import Tokenizer
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""
+LEAST_SECONDS = 0.02
+"""With less time left no further section is begun: the summary must still be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,18 @@ class Materials:
 
     Attributes:
         search: Begins the search for what the query retrieves.
-        session_limit: How many tokens the scope's session may hold; None: as many as its share of the budget.
+        session_size: Returns how many tokens the scope's session holds, and may hold; None: nothing keeps count.
         earlier: What an earlier context holds, by id; None: no delta is wanted.
     """
 
     gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
-    session_limit: int | None = None
+    session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, Held] | None = None
+
+
+_Found: TypeAlias = tuple[Sequence[SearchHit], str]
 
 
 class Building:
@@ -76,9 +83,18 @@ class Building:
         self._notices = Notices(query.locale)
         self._ending = Ending(query, materials.tokenizer, materials.earlier)
         self._choosing = Choosing(self._lines, self.ledger, Allowance(0, query.shares))
+        self._pending: Future[SearchReply] | None = None
+        self._skipped: list[Section] = []
+
+    def abandon(self) -> None:
+        """Do without the search while nobody waits for it; whoever goes on begins it anew."""
+        if self._pending is not None:
+            self._pending.cancel()
 
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events: what needs no search at once, the rest when the search is done, the summary with it.
+
+        A batch is empty when the context was abandoned while it waited.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -93,17 +109,40 @@ class Building:
             notice = self._notices.too_small(fixed, self.query.total_tokens)
             yield [plan, notice, self._ending.nothing(sections)]
             return
-        pending = self._materials.search(self.deadline) if self.query.retrieves else None
+        if self.query.retrieves:
+            self._pending = self._materials.search(self.deadline)
         self.ledger.texts.append(text)
         allowance = Allowance(free, self.query.shares)
         self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier)
         yield [plan, *self._core()]
-        if Section.SESSION in self.query.sections and self.query.scope.session_id:
+        if self._begins(Section.SESSION):
             yield self._session()
-        rest = [*self._retrieved(pending), self._ending.summary(self.ledger, sections)]
+        begun = [section for section in (Section.LONG_TERM, Section.GLOBAL) if self._begins(section)]
+        found: _Found = ((), "")
+        if begun:
+            while (awaited := self._awaited()) is None:
+                yield []
+            found = awaited
+        rest = [*self._retrieved(begun, *found)]
+        if self._skipped:
+            rest.append(self._notices.late(self._skipped))
+        rest.append(self._ending.summary(self.ledger, sections))
         # Only what is asked of later is kept for an hour.
         self.ledger.texts, self._choosing = [], Choosing(self._lines, self.ledger, Allowance(0, self.query.shares))
+        self._pending = None
         yield rest
+
+    def _begins(self, section: Section) -> bool:
+        """Return whether a section is asked for and can hold anything, and there is time for it."""
+        scope, sections = self.query.scope, self.query.sections
+        needed = {Section.SESSION: scope.session_id, Section.SHORT_TERM: scope.project_id}.get(section, "-")
+        if section not in sections or not needed or (section in RETRIEVED and not self.query.retrieves):
+            return False
+        remaining = self.deadline.remaining()
+        if remaining is not None and remaining < LEAST_SECONDS:
+            self._skipped.append(section)
+            return False
+        return True
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
         own = own_shares(max(0, free), self.query.shares)
@@ -141,48 +180,59 @@ class Building:
         items = list(self._choosing.newest(Section.SESSION, messages))
         if len(messages) == SESSION_MESSAGES:
             self.ledger.leave_out(Section.SESSION, Reason.LIMIT, [""])
-        tokens = sum(self._materials.tokenizer.count(memory.content) for memory in messages)
-        limit = self._materials.session_limit or int(self.query.total_tokens * self.query.shares.session)
-        return [*items, *self._notices.session(tokens, limit)]
+        return [*items, *self._notices.session(*self._session_size(messages))]
 
-    def _retrieved(self, pending: Future[SearchReply] | None) -> Iterator[Event]:
-        hits, lost = self._awaited(pending) if pending is not None else ((), "")
+    def _session_size(self, messages: Sequence[Memory]) -> tuple[int, int]:
+        """Return how many tokens the session holds, and may hold; where nothing keeps count, its share of the budget.
+
+        Counted are messages only when there may be enough of them for a warning: no token has less than a byte.
+        """
+        if size := self._materials.session_size():
+            return size
+        limit = int(self.query.total_tokens * self.query.shares.session)
+        if sum(len(memory.content.encode(errors="replace")) for memory in messages) <= NEARLY_FULL * limit:
+            return 0, limit
+        return sum(self._lines.cost(memory.content) for memory in messages), limit
+
+    def _retrieved(self, begun: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
         if lost:
             yield self._notices.incomplete(lost)
         scope = self.query.scope
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
-        if Section.SHORT_TERM in self.query.sections and scope.project_id:
+        if self._begins(Section.SHORT_TERM):
             recent = self._materials.gathering.recent(self.query, self._now)
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
-        if Section.LONG_TERM in self.query.sections:
+        if Section.LONG_TERM in begun:
             yield from self._choosing.best(Section.LONG_TERM, found[Section.LONG_TERM])
         if recent:
             new = [memory for memory in recent if memory.id not in self.ledger.holds]
             yield from self._choosing.newest(Section.SHORT_TERM, new)
             if len(recent_ids) == RECENT_MEMORIES:
                 self.ledger.leave_out(Section.SHORT_TERM, Reason.LIMIT, [""])
-        if Section.GLOBAL in self.query.sections:
+        if Section.GLOBAL in begun:
             yield from self._choosing.best(Section.GLOBAL, found[Section.GLOBAL])
-        if lost:
-            self._carry_over({hit.memory.id for hit in hits})
+        self._carry_over({*self._skipped, *(begun if lost else ())}, {hit.memory.id for hit in hits})
 
-    def _carry_over(self, found: AbstractSet[str]) -> None:
-        """Hold on to what the earlier context retrieved: what was not found may only not have been looked for."""
+    def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
+        """Hold on to what the earlier context has in sections that are not complete: it may only not have been read."""
         for memory_id, held in (self.earlier or {}).items():
-            is_asked = held.section in RETRIEVED & self.query.sections
-            if is_asked and memory_id not in found and memory_id not in self.ledger.holds:
+            if held.section in sections and memory_id not in found and memory_id not in self.ledger.holds:
                 self.ledger.holds[memory_id] = held
                 self.ledger.leave_out(held.section, Reason.UNCERTAIN, [memory_id])
 
-    def _awaited(self, pending: Future[SearchReply]) -> tuple[Sequence[SearchHit], str]:
-        """Return what was found, and why that may not be all."""
-        remaining = self.deadline.remaining()
+    def _awaited(self) -> _Found | None:
+        """Return what was found, and why that may not be all; None when nobody waits for it any more."""
+        if self._pending is None or self._pending.cancelled():
+            self._pending = self._materials.search(self.deadline)
+        pending, remaining = self._pending, self.deadline.remaining()
         try:
             reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
+        except CancelledError:
+            return None
         except FutureTimeoutError:
             pending.cancel()
             return (), "DEADLINE_EXCEEDED"

@@ -43,6 +43,7 @@ class Run:
         self._batches: Iterator[list[Event]] | None = building.batches()
         self._events: list[Event] = []
         self._lock = threading.Lock()
+        self._is_abandoned = False
 
     def holds(self, index: int) -> dict[str, Held]:
         """Return what whoever got the events up to the one numbered *index* holds, by id.
@@ -59,14 +60,25 @@ class Run:
     def after(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next events after the one numbered *index*, as many as come together; none at the end.
 
+        Once the context is abandoned, only what was told already.
+
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
         with self._lock:
-            while index + 1 >= len(self._events) and self._batches is not None:
+            while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
                 self._building.deadline = deadline
                 self._go_on(self._batches)
             return [*enumerate(self._events)][index + 1 :]
+
+    def abandon(self) -> None:
+        """Stop what goes on in the background, since nobody listens any more; the context can still be gone on with."""
+        self._is_abandoned = True
+        self._building.abandon()
+
+    def revive(self) -> None:
+        """Go on after all."""
+        self._is_abandoned = False
 
     @property
     def told(self) -> int:
@@ -107,7 +119,7 @@ class Sources:
 
     Attributes:
         random: Gives so many random bytes.
-        session_limit: How many tokens the session of a scope may hold, where that is known.
+        session_size: Returns how many tokens the session of a scope holds, and may hold, where that is known.
     """
 
     reads: MemoryReads
@@ -117,7 +129,7 @@ class Sources:
     tokenizer: Tokenizer
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
-    session_limit: Callable[[Scope], int | None] = lambda _: None
+    session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
 
 
 class Contexts:
@@ -146,7 +158,7 @@ class Contexts:
             gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
             tokenizer=sources.tokenizer,
             search=lambda deadline: self._search(query, deadline),
-            session_limit=sources.session_limit(query.scope) if query.scope.session_id else None,
+            session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
         )
         run = Run(sources.random(ID_BYTES), Building(query, materials, sources.now()), time.monotonic())
@@ -164,6 +176,7 @@ class Contexts:
         run = self._known(run_id, scope, "cursor")
         if index >= run.told:
             raise _unknown("cursor")
+        run.revive()
         return run
 
     def render(self, query: ContextQuery, deadline: Deadline) -> Rendered:

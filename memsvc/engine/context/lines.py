@@ -60,7 +60,7 @@ class Lines:
     def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> None:
         self._locale, self._zone = query.locale, query.zone
         self._today = now.astimezone(query.zone).date()
-        self._count = tokenizer.count
+        self.cost = self._count = tokenizer.count
         self._headings: dict[Section, Line] = {}
 
     def heading(self, section: Section) -> Line:

@@ -280,13 +280,13 @@ def test_a_context_is_known_in_its_scope_alone(application: Application, scope: 
 
 
 def test_too_little_time_leaves_the_search_out(application: Application) -> None:
-    """The other sections come, a warning says what is missing, and the summary is the last."""
+    """The core comes, a warning says what is missing, and the summary is the last."""
     made = stock(application)
 
     happened = [*application.contexts.render(WHOLE, Deadline.after(0.0)).events]
 
     assert made["rule"].id in shown(happened)
-    assert [one.code for one in happened if isinstance(one, Notice)] == ["RETRIEVAL_INCOMPLETE"]
+    assert [one.code for one in happened if isinstance(one, Notice)] == ["DEADLINE"]
     assert isinstance(happened[-1], Summary)
 
 

@@ -9,24 +9,39 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Item, Locale, Reason, Section
 from memsvc.domain.drafts import WriteOptions
-from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.errors import BackendUnavailableError, InvalidRequestError
+from memsvc.domain.query import SearchReply
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
+from memsvc.engine.read.recall import Recall
 from tests.unit.engine.context.stock import HERE, WHOLE, remember, shown, stock, summary
 
 WEB = Scope("ada", "web")
-PAST = Deadline.after(0.0)
+
+
+class Unreachable(Recall):
+    """A search none of whose retrievers answers."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+
+    def search(self, *_: object) -> SearchReply:
+        """Fail."""
+        raise BackendUnavailableError("vectors")
 
 
 @pytest.mark.parametrize(("locale", "said"), [(Locale.EN, "not looked for again"), (Locale.ZH, "未能重新检索")])
 def test_what_was_not_looked_for_is_not_gone(application: Application, locale: Locale, said: str) -> None:
-    """Without time for the search nothing retrieved is removed, and the next delta still knows of it."""
+    """When the search fails nothing retrieved is removed, and the next delta still knows of it."""
     made = stock(application)
     query = replace(WHOLE, locale=locale)
     first = application.contexts.render(query, Deadline())
     application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
-    hurried = application.contexts.render(replace(query, earlier=first.place), PAST)
+    contexts = application.contexts
+    sources, contexts._sources = contexts._sources, replace(contexts._sources, recall=Unreachable())
+    hurried = contexts.render(replace(query, earlier=first.place), Deadline())
+    contexts._sources = sources
     last = summary([*hurried.events])
     application.revise.delete(HERE, made["fact"].id, hard=False, expected_revision=0, options=WriteOptions())
     later = application.contexts.render(replace(query, earlier=hurried.place), Deadline())
