@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -71,12 +72,12 @@ class Saying:
                 decisive.append(word)
         return cls(tuple(words), tuple(decisive), beyond, marks)
 
-    @property
+    @cached_property
     def is_short(self) -> bool:
         """Return whether there are so few words that each may decide."""
         return len(self.words) < SHORT
 
-    @property
+    @cached_property
     def bucket(self) -> tuple[str, tuple[str, ...]]:
         """Return what is equal in all texts that may say the same as this one."""
         return self.beyond, self.words if self.is_short else self.decisive
@@ -93,17 +94,13 @@ def is_near_duplicate(one: Saying, other: Saying, threshold: float) -> bool:
     Short ones do in the same words. Long ones do when all that is decisive is the same and they share at least
     *threshold* of their pairs of neighbouring words. Texts without words are like none.
     """
-    if one.bucket != other.bucket or not one.words or not other.words or _differ(one.marks, other.marks):
-        return False
     if one.words == other.words:
-        return True
-    if one.is_short or other.is_short:
-        return False
-    smaller, larger = sorted((len(one.pairs), len(other.pairs)))
-    if smaller < threshold * larger:
-        return False
-    common = len(one.pairs & other.pairs)
-    return common >= threshold * (smaller + larger - common)
+        is_like = bool(one.words) and one.beyond == other.beyond
+    elif one.is_short or other.is_short or one.bucket != other.bucket:
+        is_like = False
+    else:
+        is_like = _share(one.pairs, other.pairs, threshold)
+    return is_like and not _differ(one.marks, other.marks)
 
 
 def collapsed(sayings: Sequence[Saying], threshold: float) -> list[list[int]]:
@@ -122,5 +119,13 @@ def collapsed(sayings: Sequence[Saying], threshold: float) -> list[list[int]]:
     return groups
 
 
+def _share(one: AbstractSet[object], other: AbstractSet[object], threshold: float) -> bool:
+    few, many = len(one), len(other)
+    if few < threshold * many or many < threshold * few:
+        return False
+    common = len(one & other)
+    return common >= threshold * (few + many - common)
+
+
 def _differ(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return any(left and right and left != right for left, right in zip(one, other, strict=False))
+    return one != other and any(left and right and left != right for left, right in zip(one, other, strict=False))

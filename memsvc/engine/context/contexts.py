@@ -17,6 +17,7 @@ from memsvc.domain.query import SearchReply
 from memsvc.domain.scope import Scope
 from memsvc.engine.context.building import Building, Materials
 from memsvc.engine.context.core import Core
+from memsvc.engine.context.counting import Counting
 from memsvc.engine.context.gathering import Gathering, search_of
 from memsvc.engine.context.past import PastGathering
 from memsvc.engine.index.indexer import Indexer
@@ -137,6 +138,7 @@ class Contexts:
 
     def __init__(self, sources: Sources, *, threads: int) -> None:
         self._sources = sources
+        self._tokenizer = Counting(sources.tokenizer)
         self._gathering = Gathering(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
@@ -156,7 +158,7 @@ class Contexts:
         earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
         materials = Materials(
             gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
-            tokenizer=sources.tokenizer,
+            tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
             session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
