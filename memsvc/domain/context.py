@@ -63,6 +63,7 @@ class Reason(StrEnum):
     UNCHANGED = "UNCHANGED"
     UNCERTAIN = "UNCERTAIN"
     LIMIT = "LIMIT"
+    UNTRUSTED = "UNTRUSTED"
 
 
 @dataclass(frozen=True, slots=True)

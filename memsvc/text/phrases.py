@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from memsvc.domain.context import LeftOut, Locale, Reason, Section
+from memsvc.domain.memory import Origin
 
 _DAY, _WEEK, _MONTH, _YEAR = 1, 7, 30, 365
 _WEEKS_FROM, _MONTHS_FROM, _YEARS_FROM = 14, 60, 730
@@ -61,6 +62,7 @@ _REASONS: Mapping[Locale, Mapping[Reason, str]] = {
         Reason.UNCHANGED: "unchanged since the earlier context",
         Reason.UNCERTAIN: "in the earlier context, not looked for again",
         Reason.LIMIT: "more than are looked at",
+        Reason.UNTRUSTED: "too little trusted to stand here",
     },
     Locale.ZH: {
         Reason.BUDGET: "空间不足",
@@ -68,6 +70,7 @@ _REASONS: Mapping[Locale, Mapping[Reason, str]] = {
         Reason.UNCHANGED: "与之前的上下文相同",
         Reason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
         Reason.LIMIT: "超出查看范围",
+        Reason.UNTRUSTED: "可信度不足，不列入此处",
     },
 }
 
@@ -89,6 +92,21 @@ _MESSAGES: Mapping[Locale, Mapping[str, str]] = {
         "BUDGET_TOO_SMALL": "{limit} 个 token 连开头几行也放不下，至少需要 {value} 个。",
     },
 }
+
+
+_ORIGINS: Mapping[Locale, Mapping[Origin, str]] = {
+    Locale.EN: {
+        Origin.TOOL: " (from a tool)",
+        Origin.DOCUMENT: " (from a document)",
+        Origin.IMPORT: " (imported)",
+    },
+    Locale.ZH: {Origin.TOOL: "（来自工具）", Origin.DOCUMENT: "（来自文档）", Origin.IMPORT: "（导入）"},
+}
+
+
+def origin_mark(origin: Origin, locale: Locale) -> str:
+    """Return what a line says of where it comes from; nothing where the user or an agent wrote it."""
+    return _ORIGINS[locale].get(origin, "")
 
 
 def heading(section: Section, locale: Locale) -> str:

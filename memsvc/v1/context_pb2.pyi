@@ -30,7 +30,9 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
     CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
     """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-    important first, the earlier written first among equals. Share: core.
+    important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+    derived from other memories, stands here only with at least the trust of an agent's own (the setting
+    provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
     """
     CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
     """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
@@ -60,7 +62,9 @@ CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
 """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
 CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
 """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-important first, the earlier written first among equals. Share: core.
+important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+derived from other memories, stands here only with at least the trust of an agent's own (the setting
+provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
 """
 CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
 """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
@@ -435,7 +439,8 @@ class ContextItem(_message.Message):
     revision: _builtins.int
     """revision is the revision that the text shows."""
     text: _builtins.str
-    """text is the line or lines of this memory: citation, date, age, speaker, title and content, ending with a newline.
+    """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
+    where it has such an origin, speaker, title and content, ending with a newline.
     In the first item of a section the section's heading stands before it.
     """
     token_count: _builtins.int
@@ -523,7 +528,8 @@ class ContextLeftOut(_message.Message):
     Collapsing tells it: of two core or recent memories the one changed last, elsewhere the first; the messages of a
     session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
     context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
-    a delta), "LIMIT" (more than are ever looked at). More reasons may come.
+    a delta), "UNTRUSTED" (see
+    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are ever looked at). More reasons may come.
     """
     count: _builtins.int
     """count is how many memories; with LIMIT at least so many."""

@@ -52,7 +52,17 @@ def reading(
     recall = Recall(readers, utc_now, _looking_back(settings, backends, index.embedding).readers)
     core = Core(reads, store.feed, utc_now)
     writes.committer.on_commit(core.note_commit)
-    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom, _session_size(store))
+    sources = Sources(
+        reads,
+        core,
+        recall,
+        index.indexer,
+        backends.tokenizer,
+        utc_now,
+        os.urandom,
+        _session_size(store),
+        settings.provenance.trust_agent,
+    )
     contexts = Contexts(sources, threads=threads)
     stack.callback(contexts.close)
     return Reading(recall, core, contexts)

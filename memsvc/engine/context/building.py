@@ -26,6 +26,7 @@ from memsvc.domain.context import (
 )
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Tier
+from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.query import SearchHit, SearchReply
 from memsvc.engine.context.choosing import Choosing
 from memsvc.engine.context.core import LIST
@@ -55,6 +56,7 @@ class Materials:
         search: Begins the search for what the query retrieves.
         session_size: Returns how many tokens the scope's session holds, and may hold; None: nothing keeps count.
         earlier: What an earlier context holds, by id; None: no delta is wanted.
+        least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
     """
 
     gathering: Gathers
@@ -62,6 +64,7 @@ class Materials:
     search: Callable[[Deadline], Future[SearchReply]]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, Held] | None = None
+    least_core_trust: float = 0.0
 
 
 _Found: TypeAlias = tuple[Sequence[SearchHit], str]
@@ -168,7 +171,10 @@ class Building:
         }
         for section, memories in parts.items():
             if section in self.query.sections:
-                yield from self._choosing.in_order(section, memories)
+                trusted = [one for one in memories if speaks_for_the_user(one, self._materials.least_core_trust)]
+                ids = {memory.id for memory in trusted}
+                self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
+                yield from self._choosing.in_order(section, trusted)
         if any(len(part) == LIST for part in (essentials.core, essentials.active)):
             self.ledger.leave_out(Section.GLOBAL_CORE, Reason.LIMIT, [""])
         cores = sum(memory.tier is Tier.CORE for memory in loaded)

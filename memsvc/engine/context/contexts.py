@@ -120,6 +120,7 @@ class Sources:
 
     Attributes:
         random: Gives so many random bytes.
+        least_core_trust: The trust that what neither the user nor an agent wrote must have to stand among the core.
         session_size: Returns how many tokens the session of a scope holds, and may hold, where that is known.
     """
 
@@ -131,6 +132,7 @@ class Sources:
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
     session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
+    least_core_trust: float = 0.0
 
 
 class Contexts:
@@ -162,6 +164,7 @@ class Contexts:
             search=lambda deadline: self._search(query, deadline),
             session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
+            least_core_trust=sources.least_core_trust,
         )
         run = Run(sources.random(ID_BYTES), Building(query, materials, sources.now()), time.monotonic())
         with self._lock:

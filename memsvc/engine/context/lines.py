@@ -10,7 +10,7 @@ from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.memory import Memory
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.phrases import age, heading
+from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
@@ -22,8 +22,19 @@ _NEARLY = 8
 """With so few tokens left over, an excerpt is long enough."""
 ELLIPSIS = "…"
 
-_TAG = re.compile(r"<(?=\s*/?\s*memory)", re.IGNORECASE)
-_MARK = re.compile(r"\[(?=\s*mem\s*:)", re.IGNORECASE)
+_UNSEEN = (
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
+)
+"""White space, and what leaves no trace on paper but would part the letters of a word."""
+
+
+def _unseen_between(letters: str) -> str:
+    return "".join(f"{_UNSEEN}{letter}" for letter in letters)
+
+
+_TAG = re.compile(f"[<\uff1c\ufe64](?={_UNSEEN}[/\uff0f]?{_unseen_between('memory')})", re.IGNORECASE)
+_MARK = re.compile(rf"[\[\uff3b](?={_unseen_between('mem')}{_UNSEEN}[:\uff1a])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,8 @@ class Lines:
         # A title that is the beginning of the content says nothing, and costs tokens.
         is_new = memory.title and not memory.content.lstrip().startswith(memory.title)
         title = f" {_as_data(memory.title)} —" if is_new else ""
-        return f"- {citation(memory.id)} {when} ({old}){said}{title} "
+        origin = origin_mark(memory.origin, self._locale)
+        return f"- {citation(memory.id)} {when} ({old}){origin}{said}{title} "
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:
