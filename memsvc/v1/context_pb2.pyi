@@ -529,7 +529,8 @@ class ContextLeftOut(_message.Message):
     session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
     context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
     a delta), "UNTRUSTED" (see
-    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are ever looked at). More reasons may come.
+    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are looked at: 100 core and
+    100 active memories of a section, 1 000 of a session, 500 of the last days). More reasons may come.
     """
     count: _builtins.int
     """count is how many memories; with LIMIT at least so many."""
@@ -585,7 +586,9 @@ class ContextSummary(_message.Message):
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextLeftOut]:
-        """left_out says what is missing and why. Empty: nothing is."""
+        """left_out says what is missing and why. Empty: nothing is. What one section left out and another shows is not
+        missing. When not even the opening lines had room, it names what needs no search.
+        """
 
     @_builtins.property
     def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -88,6 +88,7 @@ class Building:
         self._choosing = Choosing(self._lines, self.ledger, Allowance(0, query.shares))
         self._pending: Future[SearchReply] | None = None
         self._skipped: list[Section] = []
+        self._gathered: dict[Section, list[Memory]] = {}
 
     def abandon(self) -> None:
         """Do without the search while nobody waits for it; whoever goes on begins it anew."""
@@ -110,7 +111,8 @@ class Building:
         plan = self._plan("" if is_hopeless else text, 0 if is_hopeless else tokens, sections, free)
         if is_hopeless:
             notice = self._notices.too_small(fixed, self.query.total_tokens)
-            yield [plan, notice, self._ending.nothing(sections)]
+            self._leave_all_out()
+            yield [plan, notice, self._ending.nothing(self.ledger, sections)]
             return
         if self.query.retrieves:
             self._pending = self._materials.search(self.deadline)
@@ -132,20 +134,53 @@ class Building:
         rest.append(self._ending.summary(self.ledger, sections))
         # Only what is asked of later is kept for an hour.
         self.ledger.texts, self._choosing = [], Choosing(self._lines, self.ledger, Allowance(0, self.query.shares))
-        self._pending = None
+        self._pending, self._gathered = None, {}
         yield rest
+
+    def _read(self, section: Section) -> list[Memory]:
+        """Return the memories of the session, or those of the last days; read once."""
+        if section not in self._gathered:
+            gathering, is_session = self._materials.gathering, section is Section.SESSION
+            found = (gathering.session if is_session else gathering.recent)(self.query, self._now)
+            most = SESSION_MESSAGES if is_session else RECENT_MEMORIES
+            self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
+            self._gathered[section] = found[-most:]
+        return self._gathered[section]
+
+    def _is_possible(self, section: Section) -> bool:
+        """Return whether a section is asked for and can hold anything."""
+        scope = self.query.scope
+        needed = {
+            Section.PROJECT_CORE: scope.project_id,
+            Section.SESSION: scope.session_id,
+            Section.SHORT_TERM: scope.project_id,
+            Section.LONG_TERM: self.query.retrieves,
+            Section.GLOBAL: self.query.retrieves and scope.project_id,
+        }
+        return section in self.query.sections and bool(needed.get(section, True))
 
     def _begins(self, section: Section) -> bool:
         """Return whether a section is asked for and can hold anything, and there is time for it."""
-        scope, sections = self.query.scope, self.query.sections
-        needed = {Section.SESSION: scope.session_id, Section.SHORT_TERM: scope.project_id}.get(section, "-")
-        if section not in sections or not needed or (section in RETRIEVED and not self.query.retrieves):
+        if not self._is_possible(section):
             return False
         remaining = self.deadline.remaining()
         if remaining is not None and remaining < LEAST_SECONDS:
             self._skipped.append(section)
             return False
         return True
+
+    def _leave_all_out(self) -> None:
+        """Note what would be shown without a search, had it room; what the earlier context holds stays held."""
+        self._carry_over({*self.query.sections}, set())
+        for section in filter(self._is_possible, Section):
+            if section in RETRIEVED:
+                continue
+            if section in {Section.SESSION, Section.SHORT_TERM}:
+                memories = self._read(section)
+            else:
+                project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
+                memories = [one for part in self._materials.gathering.essentials(self.query, project) for one in part]
+            self.ledger.leave_out(section, Reason.BUDGET, [memory.id for memory in memories])
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
         own = own_shares(max(0, free), self.query.shares)
@@ -159,33 +194,26 @@ class Building:
         )
 
     def _core(self) -> Iterator[Event]:
-        wanted = self.query.sections & {Section.GLOBAL_CORE, Section.PROJECT_CORE}
-        if not wanted:
-            return
-        essentials = self._materials.gathering.essentials(self.query)
-        loaded = [*essentials.core, *essentials.active]
-        project = self.query.scope.project_id
-        parts = {
-            Section.GLOBAL_CORE: [memory for memory in loaded if not memory.scope.project_id],
-            Section.PROJECT_CORE: [memory for memory in loaded if project and memory.scope.project_id == project],
-        }
-        for section, memories in parts.items():
-            if section in self.query.sections:
-                trusted = [one for one in memories if speaks_for_the_user(one, self._materials.least_core_trust)]
-                ids = {memory.id for memory in trusted}
-                self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
-                yield from self._choosing.in_order(section, trusted)
-        if any(len(part) == LIST for part in (essentials.core, essentials.active)):
-            self.ledger.leave_out(Section.GLOBAL_CORE, Reason.LIMIT, [""])
-        cores = sum(memory.tier is Tier.CORE for memory in loaded)
-        yield from self._notices.count("CORE_COUNT", cores, CORE_COUNT)
-        yield from self._notices.count("ACTIVE_COUNT", len(loaded) - len(essentials.core), ACTIVE_COUNT)
+        counts = [0, 0]
+        for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
+            if not self._is_possible(section):
+                continue
+            project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
+            core, active = self._materials.gathering.essentials(self.query, project)
+            counts[0] += sum(memory.tier is Tier.CORE for memory in core)
+            counts[1] += len(active)
+            memories = [*core[:LIST], *active[:LIST]]
+            trusted = [one for one in memories if speaks_for_the_user(one, self._materials.least_core_trust)]
+            ids = {memory.id for memory in trusted}
+            self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
+            yield from self._choosing.in_order(section, trusted)
+            self.ledger.leave_out(section, Reason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]])
+        yield from self._notices.count("CORE_COUNT", counts[0], CORE_COUNT)
+        yield from self._notices.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
 
     def _session(self) -> list[Event]:
-        messages = self._materials.gathering.session(self.query, self._now)
+        messages = self._read(Section.SESSION)
         items = list(self._choosing.newest(Section.SESSION, messages))
-        if len(messages) == SESSION_MESSAGES:
-            self.ledger.leave_out(Section.SESSION, Reason.LIMIT, [""])
         return [*items, *self._notices.session(*self._session_size(messages))]
 
     def _session_size(self, messages: Sequence[Memory]) -> tuple[int, int]:
@@ -207,7 +235,7 @@ class Building:
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
         if self._begins(Section.SHORT_TERM):
-            recent = self._materials.gathering.recent(self.query, self._now)
+            recent = self._read(Section.SHORT_TERM)
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
@@ -217,8 +245,6 @@ class Building:
         if recent:
             new = [memory for memory in recent if memory.id not in self.ledger.holds]
             yield from self._choosing.newest(Section.SHORT_TERM, new)
-            if len(recent_ids) == RECENT_MEMORIES:
-                self.ledger.leave_out(Section.SHORT_TERM, Reason.LIMIT, [""])
         if Section.GLOBAL in begun:
             yield from self._choosing.best(Section.GLOBAL, found[Section.GLOBAL])
         self._carry_over({*self._skipped, *(begun if lost else ())}, {hit.memory.id for hit in hits})

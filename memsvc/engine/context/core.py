@@ -97,6 +97,22 @@ class Core:
             is_incomplete=any(len(part) > limit for part in (core, active, preferences, due)),
         )
 
+    def standing(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of one project, or with "" the global ones.
+
+        The most important come first, at most `LIST` and one more of each; none is in both.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        now, seen = self._now(), set[str]()
+        core, active, *_ = self._of(owner, project, now)
+        first, second = (
+            _unseen(sorted((one for one in part if is_current(one, now)), key=_by_importance), seen)
+            for part in (core, active)
+        )
+        return first, second
+
     def _of(self, owner: str, project: str, now: datetime) -> tuple[Sequence[Memory], ...]:
         name = (owner, project)
         commits = self._commits

@@ -16,6 +16,7 @@ REMOVED_MARKS = 20
 RESERVED_TOKENS = 160
 """Kept free for the line that says what was left out, or a twentieth of a small budget."""
 _PART = 20
+_HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
 
 
 class Books(Protocol):
@@ -42,19 +43,14 @@ class Ending:
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def nothing(self, sections: Sequence[Section]) -> Summary:
+    def nothing(self, books: Books, sections: Sequence[Section]) -> Summary:
         """Return the summary of a context that has no room for anything."""
         total = self._query.total_tokens
-        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)))
+        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(books))
 
     def summary(self, books: Books, sections: Sequence[Section]) -> Summary:
         """Return the summary: its text says as much of what was left out as there is room for."""
-        left_out = tuple(
-            LeftOut(section, reason, len(ids), tuple(filter(None, ids[:NAMED_IDS])))
-            for (section, reason), ids in sorted(
-                books.left_out.items(), key=lambda entry: (list(Section).index(entry[0][0]), entry[0][1])
-            )
-        )
+        left_out = _left_out(books)
         removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
         before = "".join(books.texts)
         for text in (*self._texts(left_out, removed), ""):
@@ -82,6 +78,19 @@ class Ending:
         if total:
             yield f"{'Left out' if locale is Locale.EN else '未列出'}: {total}\n{CLOSING}"
         yield CLOSING
+
+
+def _left_out(books: Books) -> tuple[LeftOut, ...]:
+    """Return what was left out by section and reason; what another section shows all the same is not missing."""
+    found = []
+    order = list(Section)
+    for (section, reason), ids in sorted(
+        books.left_out.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
+    ):
+        missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in books.holds]
+        if missing:
+            found.append(LeftOut(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
+    return tuple(found)
 
 
 def _pair(counts: Sequence[int] | None) -> tuple[int, int]:
