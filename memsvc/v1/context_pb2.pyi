@@ -117,7 +117,10 @@ Global___ContextSeverity: _TypeAlias = ContextSeverity  # noqa: Y015
 @_typing.final
 class ContextShares(_message.Message):
     """ContextShares says how a budget is shared out. Each is a finite number from 0 to 1; together they are 1 (to within
-    0.001), else INVALID_ARGUMENT. What a section does not use flows on to the sections after it.
+    0.001), else INVALID_ARGUMENT. A section may use its share, what the sections before it left over, the shares of
+    sections that are not asked for or cannot hold anything in this scope or without a query, and what SESSION and
+    SHORT_TERM after it do not need. It never gets less than its share, or than it needs, because of those before it. What
+    LONG_TERM does not need is known only when the search is done: it goes to SHORT_TERM and GLOBAL alone.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -404,7 +407,9 @@ class PlannedSection(_message.Message):
     section: Global___ContextSection.ValueType
     """section says which."""
     budget_tokens: _builtins.int
-    """budget_tokens is its own share, before what the sections before it leave over."""
+    """budget_tokens is its own share, before what others leave over. GLOBAL_CORE and PROJECT_CORE have one together: it
+    stands at the first of them that is asked for.
+    """
     def __init__(
         self,
         *,
@@ -484,8 +489,8 @@ class ContextWarning(_message.Message):
     code: _builtins.str
     """code is one of "SESSION_NEARLY_FULL" (the session has more than 70 % of its limit: WARNING, or more than 85 %:
     CRITICAL), "CORE_COUNT" and "ACTIVE_COUNT" (the tier holds 90 % of the memories it is meant for: INFO, or more than
-    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was nearly over:
-    the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
+    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was
+    nearly over: the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
     the opening lines fit). More codes may come.
     """
     message: _builtins.str

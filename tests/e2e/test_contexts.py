@@ -119,7 +119,7 @@ def test_the_budget_holds(stubs: Stubs, home: types.Scope, total: int) -> None:
 
     summary = events[-1].summary
     assert summary.token_count <= total
-    assert bool(summary.left_out) == (total in {90, 150, 300})
+    assert bool(summary.left_out) == (total in {1, 90, 150, 300})
     assert (total == 1) == ("BUDGET_TOO_SMALL" in [event.warning.code for event in events])
 
 

@@ -117,8 +117,8 @@ class Building:
         if self.query.retrieves:
             self._pending = self._materials.search(self.deadline)
         self.ledger.texts.append(text)
-        allowance = Allowance(free, self.query.shares)
-        self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier)
+        allowance = Allowance(free, self.query.shares, [*filter(self._is_possible, Section)])
+        self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier, self._coming)
         yield [plan, *self._core()]
         if self._begins(Section.SESSION):
             yield self._session()
@@ -146,6 +146,10 @@ class Building:
             self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
             self._gathered[section] = found[-most:]
         return self._gathered[section]
+
+    def _coming(self, section: Section) -> Sequence[Memory] | None:
+        """Return what a section that waits for no search would show; None: that is not known yet."""
+        return self._read(section) if section in {Section.SESSION, Section.SHORT_TERM} else None
 
     def _is_possible(self, section: Section) -> bool:
         """Return whether a section is asked for and can hold anything."""
@@ -183,7 +187,7 @@ class Building:
             self.ledger.leave_out(section, Reason.BUDGET, [memory.id for memory in memories])
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
-        own = own_shares(max(0, free), self.query.shares)
+        own = own_shares(max(0, free), self.query.shares, sections)
         return Plan(
             text=text,
             token_count=tokens,

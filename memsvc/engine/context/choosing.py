@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memsvc.domain.budget import Allowance
@@ -12,7 +12,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import SearchHit
 from memsvc.engine.context.gathering import happened
 from memsvc.engine.context.ledger import Ledger
-from memsvc.engine.context.lines import NO_LINE, Line, Lines, most_of
+from memsvc.engine.context.lines import CHARS_A_TOKEN, NO_LINE, Line, Lines, least_room, most_of
 from memsvc.engine.context.told import Told
 
 
@@ -30,6 +30,8 @@ class Offer:
 
 
 _Choice = tuple[Offer, Line]
+_FRONT_TOKENS = 80
+"""Citation, date, age and origin take no more."""
 _COMPLETE = frozenset({Section.SESSION})
 """A conversation is shown with its repetitions; what repeats a line of it elsewhere is not."""
 
@@ -38,9 +40,18 @@ class Choosing:
     """Fills the sections of one context, one after another."""
 
     def __init__(
-        self, lines: Lines, ledger: Ledger, allowance: Allowance, earlier: Mapping[str, Held] | None = None
+        self,
+        lines: Lines,
+        ledger: Ledger,
+        allowance: Allowance,
+        earlier: Mapping[str, Held] | None = None,
+        coming: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
     ) -> None:
-        """Spend of *allowance*, keep the books in *ledger*; *earlier* is what the receiver holds already."""
+        """Spend of *allowance*, keep the books in *ledger*.
+
+        *earlier* is what the receiver holds already, *coming* returns what a later section would show, if known.
+        """
+        self._coming = coming
         self._lines = lines
         self._ledger = ledger
         self._allowance = allowance
@@ -69,7 +80,7 @@ class Choosing:
         self, section: Section, groups: Sequence[Sequence[Offer]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
         """Return those that have room together, the first ones first, with their lines; of each group at most one."""
-        room = self._allowance.open(section) - (self._lines.heading(section).tokens if groups else 0)
+        room = self._room(section, groups)
         most = most_of(room)
         chosen: list[_Choice] = []
         for number, group in enumerate(groups):
@@ -88,6 +99,28 @@ class Choosing:
             if not may_have_gaps:
                 break
         return chosen
+
+    def _room(self, section: Section, groups: Sequence[Sequence[Offer]]) -> int:
+        """Return what a section may spend on lines; others are asked what they can spare only when it is short."""
+        room = self._allowance.open(section)
+        if sum(_most_tokens(group[0].memory) for group in groups) > room:
+            room = self._allowance.open(section, self._need)
+        return room - (self._lines.heading(section).tokens if groups else 0)
+
+    def _need(self, section: Section, own: int) -> int:
+        """Return what a later section needs: at most its own share, and all of it where that is not known."""
+        memories = self._coming(section)
+        if memories is None or sum(len(one.content) for one in memories) >= own * CHARS_A_TOKEN:
+            return own
+        heading = needed = self._lines.heading(section).tokens if memories else 0
+        longest = 0
+        for memory in memories:
+            line = self._lines.line(section, memory, most=own)
+            if line is None or needed >= own:
+                return own
+            needed += line.tokens
+            longest = max(longest, line.tokens)
+        return min(max(needed, heading + least_room(longest)), own)
 
     def _fitting(self, section: Section, group: Sequence[Offer], *, most: int) -> _Choice | None:
         for offer in group:
@@ -130,6 +163,12 @@ class Choosing:
             counts[1] += item.token_count
             self._ledger.texts.append(item.text)
             yield item
+
+
+def _most_tokens(memory: Memory) -> int:
+    """Return a number of tokens that a memory's line does not exceed: none has less than a byte."""
+    texts = (memory.content, memory.title, memory.speaker)
+    return _FRONT_TOKENS + sum(len(text.encode(errors="replace")) for text in texts)
 
 
 def _part(hit: SearchHit) -> str:

@@ -14,7 +14,7 @@ from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
-_CHARS_A_TOKEN = 8
+CHARS_A_TOKEN = 8
 """No text of a language has fewer tokens than one for so many characters; what is longer need not be counted."""
 _LEAST_CHARS = 24
 """A shorter piece says nothing."""
@@ -61,6 +61,13 @@ def most_of(room: int) -> int:
     return max(room // 4, min(ITEM_TOKENS, room // 2), min(LEAST_TOKENS, room))
 
 
+def least_room(tokens: int) -> int:
+    """Return the least room in which one memory may cost so many tokens."""
+    if tokens <= LEAST_TOKENS:
+        return tokens
+    return 2 * tokens if tokens <= ITEM_TOKENS else 4 * tokens
+
+
 class Lines:
     """Writes the lines of one context.
 
@@ -90,9 +97,9 @@ class Lines:
             return None
         front = self._front(section, memory)
         for body, is_excerpt in _bodies(memory, part):
-            if len(body) <= most * _CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
+            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
                 return line
-        return self._cut(front, _as_data((part or memory.content)[: most * _CHARS_A_TOKEN]), most)
+        return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
     def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
         text = f"{front}{_as_data(body)}\n"

@@ -19,6 +19,7 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
+from memsvc.engine.context.lines import least_room, most_of
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
 from tests.unit.engine.context.stock import (
@@ -148,6 +149,36 @@ def test_an_unused_share_flows_on(application: Application) -> None:
     happened = events(application, replace(WHOLE, scope=Scope("ada", "web"), total_tokens=2_000))
 
     assert summary(happened).sections[Section.LONG_TERM][1] > 0.2 * 2_000 * 2
+
+
+@pytest.mark.parametrize("text", ["", "otter river"])
+def test_what_others_do_not_need_is_lent(application: Application, text: str) -> None:
+    """Core memories beyond their share are shown when the conversation is short; it is shown as well."""
+    made = [
+        remember(application, WORLD, f"Rule {number}: " + f"word{number} " * 20, layer=Layer.CORE)
+        for number in range(12)
+    ]
+    message = remember(application, HERE, "Shall we count them? 我们数一数吧。", kind=Kind.MESSAGE)
+
+    happened = events(application, replace(WHOLE, text=text, total_tokens=3_000))
+
+    assert shown(happened, Section.GLOBAL_CORE) == [memory.id for memory in made]
+    assert summary(happened).sections[Section.GLOBAL_CORE][1] > 0.15 * 3_000
+    assert shown(happened, Section.SESSION) == [message.id]
+    assert not summary(happened).left_out
+
+
+def test_room_for_a_line_is_room_for_it_whole() -> None:
+    """What a section is known to need lets it show its longest memory as it would have with more."""
+    assert all(most_of(least_room(tokens)) >= tokens for tokens in range(1, 10_000))
+
+
+def test_the_only_core_section_has_the_share(application: Application) -> None:
+    """As the plan says, whichever of the two it is."""
+    for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
+        plan = events(application, replace(WHOLE, sections=frozenset({section})))[0]
+        assert isinstance(plan, Plan)
+        assert plan.sections[0][1] > 12_000
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.5, None), (0.75, Severity.WARNING), (0.9, Severity.CRITICAL)])
