@@ -315,7 +315,7 @@ class BuildContextResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
     """cursor resumes the stream after this event when sent as BuildContextRequest.cursor. It is opaque and valid for one
-    hour, until the service restarts, or until many newer contexts have taken its place.
+    hour, until the service restarts, or until many newer contexts have taken its place: those of the same user first.
     """
     @_builtins.property
     def plan(self) -> Global___ContextPlan:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ from memsvc.ports.tokenizer import Tokenizer
 KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048
 KEPT_CHARS = 32 * 1024 * 1024
-"""Beyond any of these the oldest contexts are forgotten."""
+"""Beyond one of these, the user who has most of it loses the oldest context."""
 ID_BYTES = 12
 
 
@@ -219,14 +219,22 @@ class Contexts:
         return run
 
     def _forget(self) -> None:
-        oldest_first: Sequence[Run] = [*self._runs.values()]
-        excess = sum(run.chars for run in oldest_first) - KEPT_CHARS
         bound = time.monotonic() - KEPT_SECONDS
-        for run in oldest_first:
-            if run.began >= bound and excess <= 0 and len(self._runs) <= KEPT_CONTEXTS:
-                return
-            excess -= run.chars
-            del self._runs[run.id]
+        while self._runs and (oldest := next(iter(self._runs.values()))).began < bound:
+            del self._runs[oldest.id]
+        while len(self._runs) > KEPT_CONTEXTS:
+            self._forget_one_of_most(lambda _: 1)
+        while sum(run.chars for run in self._runs.values()) > KEPT_CHARS:
+            self._forget_one_of_most(lambda run: run.chars)
+
+    def _forget_one_of_most(self, weight: Callable[[Run], int]) -> None:
+        """Forget the oldest context of the user who has most: nobody pushes the contexts of others out."""
+        weights: Counter[str] = Counter()
+        for run in self._runs.values():
+            weights[run.scope.owner] += weight(run)
+        most = max(weights, key=weights.__getitem__)
+        oldest = next(run for run in self._runs.values() if run.scope.owner == most)
+        del self._runs[oldest.id]
 
 
 def _unknown(field: str) -> InvalidRequestError:

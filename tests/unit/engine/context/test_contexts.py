@@ -19,6 +19,7 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
+from memsvc.engine.context import contexts
 from memsvc.engine.context.lines import least_room, most_of
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
@@ -333,3 +334,22 @@ def test_a_long_memory_is_shown_in_part(application: Application) -> None:
     assert [one.is_excerpt for one in items] == [True, True]
     assert items[0].text.endswith("…\n")
     assert items[1].text.endswith("About otters.\n")
+
+
+@pytest.mark.parametrize(("bound", "value"), [("KEPT_CONTEXTS", 8), ("KEPT_CHARS", 6_000)])
+def test_nobody_pushes_the_contexts_of_others_out(
+    application: Application, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    """Whoever has most loses the oldest one; another's cursor holds."""
+    monkeypatch.setattr(contexts, bound, value)
+    stock(application)
+    mine = application.contexts.render(WHOLE, Deadline())
+    other = Scope("bob", "web", session_id="s1")
+    remember(application, Scope("bob"), "word " * 300, layer=Layer.CORE)
+
+    theirs = [application.contexts.render(replace(WHOLE, scope=other), Deadline()) for _ in range(20)]
+
+    assert application.contexts.resume(mine.run_id, 0, HERE)
+    assert application.contexts.resume(theirs[-1].run_id, 0, other)
+    with pytest.raises(InvalidRequestError):
+        application.contexts.resume(theirs[0].run_id, 0, other)
