@@ -10,7 +10,7 @@ from backends.inproc.metadata_history import InprocHistoryReads
 from backends.inproc.metadata_state import State, is_live, is_named, is_within
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import Hit, View, entry_id
-from memsvc.domain.essentials import Essential
+from memsvc.domain.essentials import Essential, is_in_use
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, Chunk, Document, Expected
 from memsvc.domain.matching import memory_matches
@@ -92,32 +92,43 @@ class InprocMemoryReads(InprocHistoryReads):
         }
         return {name: stored[name] for name in wanted if name in stored}
 
-    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+    def essentials(self, essential: Essential, *, reach: Reach, now: datetime, limit: int) -> list[Memory]:
         """Return what is loaded at a start."""
         found = [
             memory
             for memory in self._state().memories(reach)
-            if memory.status is Status.ACTIVE and memory.layer is not Layer.SESSION and _is_essential(memory, essential)
+            if is_in_use(memory, now) and memory.layer is not Layer.SESSION and _is_essential(memory, essential)
         ]
         return sorted(found, key=lambda memory: (-memory.importance, memory.row))[: max(0, limit)]
 
-    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+    def next_essential(self, *, reach: Reach, now: datetime) -> datetime | None:
+        """Return when the next essential memory begins to hold."""
+        moments = (
+            memory.valid_from
+            for memory in self._state().memories(reach)
+            if memory.status is Status.ACTIVE
+            and memory.layer is not Layer.SESSION
+            and any(_is_essential(memory, essential) for essential in Essential)
+        )
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    def session_rows(self, session_id: str, *, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of a session."""
         rows = [
             memory.row
             for memory in self._state().memories(reach)
-            if memory.status is Status.ACTIVE
+            if is_in_use(memory, now)
             and memory.scope.session_id == session_id
             and (memory.layer is Layer.SESSION or memory.kind is Kind.MESSAGE)
         ]
         return rows[::-1][: max(0, limit)]
 
-    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+    def recent_rows(self, *, since: datetime, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of what was changed lately."""
         found = [
             memory
             for memory in self._state().memories(reach)
-            if memory.status is Status.ACTIVE and memory.layer is Layer.SHORT_TERM and memory.update_time >= since
+            if is_in_use(memory, now) and memory.layer is Layer.SHORT_TERM and memory.update_time >= since
         ]
         found.sort(key=lambda memory: (memory.update_time, memory.row), reverse=True)
         return [memory.row for memory in found[: max(0, limit)]]

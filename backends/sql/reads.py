@@ -16,7 +16,7 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
-from backends.sql.essentials import read_essentials, read_recent_rows, read_session_rows
+from backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.history import SqlHistoryReads
@@ -24,7 +24,7 @@ from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
 from backends.sql.recent import Recent
 from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
@@ -134,26 +134,32 @@ class SqlMemoryReads(SqlHistoryReads):
             found = connection.execute(_select_chunks(), {"entry": entries}).all()
         return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
 
-    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+    def essentials(self, essential: Essential, *, reach: Reach, now: datetime, limit: int) -> list[Memory]:
         """Return what is loaded at a start."""
         if limit <= 0:
             return []
         with self._database.snapshot() as connection:
-            return read_essentials(connection, essential, reach, limit)
+            return read_essentials(connection, essential, reach, to_micros(now), limit)
 
-    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+    def next_essential(self, *, reach: Reach, now: datetime) -> datetime | None:
+        """Return when the next essential memory begins to hold."""
+        with self._database.snapshot() as connection:
+            moment = read_next_essential(connection, reach, to_micros(now))
+        return None if moment is None else from_micros(moment)
+
+    def session_rows(self, session_id: str, *, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of a session."""
         if limit <= 0:
             return []
         with self._database.reading() as connection:
-            return read_session_rows(connection, session_id, reach, limit)
+            return read_session_rows(connection, session_id, reach, to_micros(now), limit)
 
-    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+    def recent_rows(self, *, since: datetime, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of what was changed lately."""
         if limit <= 0:
             return []
         with self._database.reading() as connection:
-            return read_recent_rows(connection, to_micros(since), reach, limit)
+            return read_recent_rows(connection, to_micros(since), reach, to_micros(now), limit)
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
         """Return one revision of a memory."""

@@ -29,24 +29,47 @@ def context(  # noqa: PLR0913 - an option each
     locale: Annotated[str, typer.Option(help="The language of headings and ages: en or zh.")] = "",
     time_zone: Annotated[str, typer.Option(help="Where dates are those of, such as Asia/Shanghai.")] = "",
     since: Annotated[str, typer.Option(help="The cursor of an earlier context: only what changed since.")] = "",
+    resume: Annotated[str, typer.Option(help="With --json: go on after the event with this cursor.")] = "",
     stream: Annotated[bool, typer.Option("--stream", help="With --json: a line for each event, as it comes.")] = False,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(help="The part of core, session, short_term or long_term, as core=0.2. Others are 0 then."),
+    ] = None,
+    relevant_limit: Annotated[int, typer.Option(min=0, max=100, help="Retrieve at most so many.  [default: 50]")] = 0,
+    min_score: options.MinScore = 0.0,
+    layer: options.Layers = None,
+    kind: options.Kinds = None,
+    tag: options.Tags = None,
+    last_days: options.LastDays = 0,
+    min_importance: options.MinImportance = 0,
     as_of: options.AsOf = None,
+    valid_at: options.ValidAt = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Show what an agent should know for its next step, as Markdown.
 
-    What was left out, and the cursor to name this context by, are told on stderr.
+    What was left out, and the cursor to name this context by, are told on stderr. Layers, kinds, tags, days and
+    importance narrow what the query retrieves.
     """
-    asked: ContextOptions = {"locale": locale, "time_zone": time_zone, "earlier_cursor": since}
-    if (moment := options.as_of(as_of)) is not None:
+    asked: ContextOptions = {
+        "locale": locale,
+        "time_zone": time_zone,
+        "earlier_cursor": since,
+        "relevant_limit": relevant_limit,
+        "min_score": min_score,
+        "filters": options.filters(layer, kind, tag, last_days, min_importance),
+    }
+    if share:
+        asked["shares"] = options.shares(share)
+    if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     if tokens is not None:
         asked["total_tokens"] = tokens
     if section:
         asked["sections"] = [cast("values.Section", one.name) for one in section]
     with session.client(conversation=conversation) as client:
-        if stream and session.as_json:
-            for event in client.build_context(query, **asked):
+        if (stream or resume) and session.as_json:
+            for event in client.build_context(query, cursor=resume, **asked):
                 write_json(event)
             return
         _show(session, client, query, asked)

@@ -12,6 +12,8 @@ from memsvc.cli.choices import Kind, Layer
 if TYPE_CHECKING:
     from memsvc.client import Filters, values
 
+_SHARES = ("core", "session", "short_term", "long_term")
+
 Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only of this layer. May be repeated.")]
 Kinds = Annotated[list[Kind] | None, typer.Option("--kind", help="Only of this kind. May be repeated.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeated: with all of them.")]
@@ -20,11 +22,37 @@ MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Only of at least
 Conversation = Annotated[str, typer.Option("--session", help="The conversation.")]
 
 AsOf = Annotated[datetime | None, typer.Option(help="As it was known then, local time.")]
+ValidAt = Annotated[datetime | None, typer.Option(help="What was, or will be, true then, local time.")]
+MinScore = Annotated[float, typer.Option(min=0, max=1, help="Only what scores at least so much.")]
 
 
-def as_of(moment: datetime | None) -> values.AsOf | None:
-    """Return the moment to look at that the option names."""
-    return None if moment is None else {"known_time": moment.astimezone(UTC)}
+def as_of(known: datetime | None, valid: datetime | None = None) -> values.AsOf | None:
+    """Return the moments to look at that the options name."""
+    moments: values.AsOf = {}
+    if known is not None:
+        moments["known_time"] = known.astimezone(UTC)
+    if valid is not None:
+        moments["valid_time"] = valid.astimezone(UTC)
+    return moments or None
+
+
+def shares(parts: list[str] | None) -> dict[str, float]:
+    """Return the shares that "NAME=PART" options name.
+
+    Raises:
+        typer.BadParameter: One is of another form.
+    """
+    found = {}
+    for part in parts or ():
+        name, _, value = part.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            name = ""
+        if name not in _SHARES:
+            message = f"{part!r} is not NAME=PART, with one of {', '.join(_SHARES)} and a number from 0 to 1."
+            raise typer.BadParameter(message, param_hint="--share")
+    return found
 
 
 def filters(

@@ -14,7 +14,7 @@ from memsvc.cli.failures import say
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.text import Text
 
@@ -37,24 +37,49 @@ def search(  # noqa: PLR0913 - an option each
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
+    min_score: options.MinScore = 0.0,
+    collapse: Annotated[bool, typer.Option("--collapse", help="Show what says nearly the same once.")] = False,
+    diverse: Annotated[bool, typer.Option("--diverse", help="Let what is new weigh in.")] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Have the service's reranker order the best hits.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Show what words find first, then all.")] = False,
     as_of: options.AsOf = None,
+    valid_at: options.ValidAt = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Find memories."""
+    from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
+
     asked: SearchOptions = {
         "mode": cast("values.SearchMode", mode.name),
         "limit": limit,
         "explain": explain,
+        "min_score": min_score,
         "filters": options.filters(layer, kind, tag, last_days, min_importance),
+        "collapsing": searches.Collapsing(enabled=collapse),
+        "diversity": searches.Diversity(enabled=diverse),
+        "reranking": searches.Reranking(enabled=rerank),
     }
-    if (moment := options.as_of(as_of)) is not None:
+    if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
+        if stream:
+            _stream(session, client.stream_search(query, **asked), explain=explain)
+            return
         reply = client.search(query, **asked)
     if session.as_json:
         write_json(reply)
         return
     show_hits(reply, explain=explain)
+
+
+def _stream(session: Session, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:
+    for answer in answers:
+        is_early = answer.WhichOneof("answer") == "early"
+        if session.as_json:
+            write_json(answer)
+        else:
+            reply = answer.early if is_early else answer.fused
+            show_hits(reply, explain=explain, title="By words" if is_early else "By all")
 
 
 ADDED = frozenset({"neighbour", "session", "date", "speaker"})
@@ -76,6 +101,8 @@ def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: s
         write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
     for degraded in reply.degraded:
         say(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
+    for skipped in reply.skipped:
+        say(f"memsvc: Left out: {skipped.stage} ({skipped.reason})")
 
 
 def _cells(hit: searches.Hit, columns: Sequence[str]) -> list[str | Text]:

@@ -1,48 +1,48 @@
-"""Sharing out a budget of tokens: each section has a share, and what it leaves over flows on."""
+"""Sharing out a budget of tokens: each section has a share, and what it does not need is for the others."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Collection
 
 from memsvc.domain.context import Section, Shares
 
 
-def own_shares(total: int, shares: Shares) -> dict[Section, int]:
-    """Return the tokens of each section, together at most *total*. Of two sections with one share, the first has it."""
-    return {
-        Section.GLOBAL_CORE: int(total * shares.core),
-        Section.PROJECT_CORE: 0,
-        Section.SESSION: int(total * shares.session),
-        Section.LONG_TERM: int(total * shares.long_term),
-        Section.SHORT_TERM: int(total * shares.short_term),
-        Section.GLOBAL: 0,
+def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> dict[Section, int]:
+    """Return the tokens of those *sections*, together at most *total*. Of two with one share, the first has it."""
+    parts = {
+        Section.GLOBAL_CORE: shares.core,
+        Section.PROJECT_CORE: 0.0 if Section.GLOBAL_CORE in sections else shares.core,
+        Section.SESSION: shares.session,
+        Section.LONG_TERM: shares.long_term,
+        Section.SHORT_TERM: shares.short_term,
+        Section.GLOBAL: 0.0,
     }
+    return {section: int(total * parts[section]) for section in Section if section in sections}
 
 
 class Allowance:
     """How much may still be spent, section by section in their order.
 
-    What sections that are passed over would have had flows on too, and so does what rounding leaves over.
+    Kept back for each section to come is its own share, or less where it is known to need less; all else may be
+    spent. So no section gets less than its share, or than it needs, because of those before it.
     """
 
-    def __init__(self, total: int, shares: Shares) -> None:
-        """Share out *total* tokens; less than none is none."""
+    def __init__(self, total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> None:
+        """Share out *total* tokens among those *sections*; less than none is none."""
         self._total = max(0, total)
-        self._own = own_shares(self._total, shares)
-        self._granted = 0
-        self._waiting = list(Section)
+        self._own = own_shares(self._total, shares, sections)
         self.spent = 0
 
-    def open(self, section: Section) -> int:
-        """Begin a section, which must come after those opened before, and return what it may spend."""
-        while self._waiting and section in self._waiting:
-            self._granted += self._own[self._waiting.pop(0)]
-        if not self._waiting:
-            self._granted = self._total
-        return self.room
+    def open(self, section: Section, need: Callable[[Section, int], int] | None = None) -> int:
+        """Return what a section may spend.
 
-    @property
-    def room(self) -> int:
-        """Return what may be spent now."""
-        return self._granted - self.spent
+        *need* returns how many tokens a later section needs, when it is told of how many it has; one that is not known
+        needs all of them. Without it all do.
+        """
+        order = list(Section)
+        later = [one for one in self._own if order.index(one) > order.index(section)]
+        kept = sum(min(self._own[one], need(one, self._own[one])) if need else self._own[one] for one in later)
+        return max(0, self._total - self.spent - kept)
 
     def spend(self, tokens: int) -> None:
         """Spend tokens of the section that is open."""

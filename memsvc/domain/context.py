@@ -36,6 +36,10 @@ class Section(StrEnum):
     GLOBAL = "GLOBAL"
 
 
+RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL})
+"""What these hold depends on a search."""
+
+
 class Locale(StrEnum):
     """The languages of headings, ages and notes."""
 
@@ -57,7 +61,9 @@ class Reason(StrEnum):
     BUDGET = "BUDGET"
     DUPLICATE = "DUPLICATE"
     UNCHANGED = "UNCHANGED"
+    UNCERTAIN = "UNCERTAIN"
     LIMIT = "LIMIT"
+    UNTRUSTED = "UNTRUSTED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,8 @@ class ContextQuery:
     Attributes:
         selection: What the caller's filter says of retrieved memories, the default conditions included.
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
-        earlier: The run of the earlier context, where only what changed since is wanted.
+        earlier: The run of the earlier context and the number of its last event that arrived, where only what changed
+            since is wanted.
         as_of: The moment that the context is of; None: now.
         in_force: The default conditions on memories at that moment; of no use without *as_of*.
     """
@@ -94,7 +101,7 @@ class ContextQuery:
     locale: Locale = Locale.EN
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     position: int = 0
-    earlier: bytes = b""
+    earlier: tuple[bytes, int] | None = None
     as_of: AsOf | None = None
     in_force: Filter | None = None
 
@@ -106,7 +113,7 @@ class ContextQuery:
     @property
     def retrieves(self) -> bool:
         """Return whether there is anything to look for."""
-        return bool(self.text or self.vector is not None) and bool(self.sections & {Section.LONG_TERM, Section.GLOBAL})
+        return bool(self.text or self.vector is not None) and bool(self.sections & RETRIEVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +129,29 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a context holds of a memory: at which revision, and in which section.
+
+    Attributes:
+        excerpt: What of it is shown; empty: all.
+    """
+
+    section: Section
+    revision: int
+    excerpt: str = ""
+
+    def covers(self, other: Held) -> bool:
+        """Return whether who has this has the other one too."""
+        return self.revision == other.revision and self.excerpt in {"", other.excerpt}
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text."""
+    """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text.
+
+    Attributes:
+        held: What whoever gets the item holds of the memory.
+    """
 
     section: Section
     memory_id: str
@@ -133,6 +161,7 @@ class Item:
     score: float = 0.0
     is_excerpt: bool = False
     heading_chars: int = 0
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)

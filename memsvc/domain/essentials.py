@@ -10,7 +10,7 @@ from enum import StrEnum
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.history import is_valid_at
-from memsvc.domain.memory import Kind, Layer, Memory, Tier
+from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 
 REMINDER_TAGS = ("reminder", "提醒")
 _REMINDERS = frozenset(REMINDER_TAGS)
@@ -41,11 +41,11 @@ class Essentials:
     is_incomplete: bool = False
 
 
-def may_remind(now: datetime, span: timedelta) -> Filter:
-    """Return the test that a memory is meant to remind of something, and of something within *span* of *now*."""
+def may_remind(first: datetime, last: datetime) -> Filter:
+    """Return the test that a memory is meant to remind of something, and of something from *first* to *last*."""
     return And(
         (
-            Range(Field.EVENT_TIME, at_least=to_micros(now - span), at_most=to_micros(now + span)),
+            Range(Field.EVENT_TIME, at_least=to_micros(first), at_most=to_micros(last)),
             Or((AnyOf(Field.KIND, (Kind.TASK.value,)), AnyOf(Field.TAGS, REMINDER_TAGS))),
         )
     )
@@ -64,6 +64,11 @@ def may_be_loaded(memory: Memory) -> bool:
 def is_due(memory: Memory, now: datetime) -> bool:
     """Return whether it is time to remind of a memory."""
     return memory.event_time is not None and abs(memory.event_time - now) <= REMINDER_SPAN
+
+
+def is_in_use(memory: Memory, now: datetime) -> bool:
+    """Return whether a memory is ACTIVE in status, of a tier that is loaded, and current."""
+    return memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
 
 
 def is_current(memory: Memory, now: datetime) -> bool:

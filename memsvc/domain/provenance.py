@@ -28,6 +28,18 @@ class Verdict(StrEnum):
     REJECT = "REJECT"
 
 
+_OWN = frozenset({Origin.USER, Origin.AGENT})
+
+
+def speaks_for_the_user(memory: Memory, least_trust: float) -> bool:
+    """Return whether a memory may stand as a rule of the user's own.
+
+    What the user or an agent wrote may; what comes from elsewhere, or was made of other memories, only with at least
+    the trust of an agent's own.
+    """
+    return (memory.origin in _OWN and not memory.derived_from) or memory.trust >= least_trust
+
+
 @dataclass(frozen=True, slots=True)
 class TrustPolicy:
     """How far each class of sources is trusted, and below which trust a memory waits for a review.

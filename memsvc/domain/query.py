@@ -83,7 +83,7 @@ class Refinement:
 
     Attributes:
         rerank_depth: How many of them a reranker reads.
-        collapse_threshold: The share of words in which near-duplicates agree.
+        collapse_threshold: The share of pairs of neighbouring words in which long near-duplicates agree.
         mmr_lambda: The weight of relevance against novelty.
     """
 

@@ -108,25 +108,32 @@ class MemoryReads(HistoryReads, Protocol):
         """Return chunks by (row, ordinal); those of memories of one chunk are not stored and so left out."""
         ...
 
-    def essentials(self, essential: Essential, *, reach: Reach, limit: int) -> list[Memory]:
+    def essentials(self, essential: Essential, *, reach: Reach, now: datetime, limit: int) -> list[Memory]:
         """Return at most *limit* memories that are essential in that way, the most important first, then by row.
 
-        They are of status ACTIVE and not of layer SESSION; expired ones may be among them. What it takes depends on how
-        many such memories there are, not on how many others.
+        They are in use at *now*, as `memsvc.domain.essentials.is_in_use` says, and not of layer SESSION. What it takes
+        depends on how many such memories there are, not on how many others.
         """
         ...
 
-    def session_rows(self, session_id: str, *, reach: Reach, limit: int) -> list[int]:
+    def next_essential(self, *, reach: Reach, now: datetime) -> datetime | None:
+        """Return the first moment after *now* at which a memory that is essential in any way begins to hold.
+
+        They are of status ACTIVE and not of layer SESSION. None: there is no such moment.
+        """
+        ...
+
+    def session_rows(self, session_id: str, *, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of the newest *limit* messages and private memories of a session, the newest first.
 
-        They are of status ACTIVE, and of layer SESSION or kind MESSAGE; expired ones may be among them.
+        They are in use at *now*, and of layer SESSION or kind MESSAGE.
         """
         ...
 
-    def recent_rows(self, *, since: datetime, reach: Reach, limit: int) -> list[int]:
+    def recent_rows(self, *, since: datetime, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of the *limit* SHORT_TERM memories changed last, at or after *since*, the latest first.
 
-        They are of status ACTIVE; expired ones may be among them. Equal times are in the order of rows, descending.
+        They are in use at *now*. Equal times are in the order of rows, descending.
         """
         ...
 

@@ -44,11 +44,14 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
         else:
             query = await self._wanted(request)
             run, index = await search.run(self._edge.application.contexts.begin, query), -1
-        with COURTESY.search():
-            while responses := await search.proceed(self._told, run, index):
-                for response in responses:
-                    yield response
-                index += len(responses)
+        try:
+            with COURTESY.search():
+                while responses := await search.proceed(self._told, run, index):
+                    for response in responses:
+                        yield response
+                    index += len(responses)
+        finally:
+            run.abandon()
 
     async def RenderContext(self, request: pb.RenderContextRequest, context: Context) -> pb.RenderContextResponse:
         """Return what an agent should know as one text."""

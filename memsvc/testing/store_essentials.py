@@ -21,6 +21,17 @@ FITTING: dict[Essential, tuple[dict[str, Any], ...]] = {
     Essential.PREFERENCE: ({"kind": Kind.PREFERENCE},),
 }
 
+PASSED_OR_COMING: tuple[dict[str, Any], ...] = (
+    {"expire_time": NOW},
+    {"valid_to": NOW},
+    {"valid_from": NOW + timedelta(microseconds=1)},
+)
+"""Each is not in use at NOW, by the least difference."""
+HOLDING: dict[str, Any] = {
+    "expire_time": NOW + timedelta(microseconds=1),
+    "valid_to": NOW + timedelta(microseconds=1),
+    "valid_from": NOW,
+}
 
 _numbers = count(1)
 
@@ -43,22 +54,47 @@ class StoreEssentialsContract(StoreSeams):
             insert(store, distinct())
         wanted.sort(key=lambda memory: (-memory.importance, memory.row))
 
-        assert store.memories.essentials(essential, reach=ADA, limit=100) == wanted
-        assert store.memories.essentials(essential, reach=ADA, limit=2) == wanted[:2]
-        assert store.memories.essentials(essential, reach=ADA, limit=0) == []
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=100) == wanted
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=2) == wanted[:2]
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=0) == []
 
     @pytest.mark.parametrize("essential", Essential)
     def test_only_what_is_in_use_counts(self, store: MetadataStore, essential: Essential) -> None:
-        """Another status, a private memory and a purged one are left out; an expired one is not."""
+        """Another status, a private memory, a purged one and one that does not hold now are left out."""
         fields = FITTING[essential][-1]
         made = [distinct(status=status, **fields) for status in Status if status is not Status.ACTIVE]
-        private = distinct(layer=Layer.SESSION, session_id="s", **fields)
-        expired = distinct(expire_time=NOW - timedelta(days=1), **fields)
-        *_, kept, changed, gone = insert(store, *made, private, expired, distinct(**fields), distinct(**fields))
+        made.append(distinct(layer=Layer.SESSION, session_id="s", **fields))
+        if essential is not Essential.ACTIVE:
+            made.append(distinct(**{"layer": Layer.CORE} | fields | {"tier": Tier.ARCHIVED}))
+        made += [distinct(**fields, **times, importance=5) for times in PASSED_OR_COMING]
+        kept = distinct(**fields, **HOLDING)
+        *_, kept, changed, gone = insert(store, *made, kept, distinct(**fields), distinct(**fields))
         revise(store, changed, layer=Layer.LONG_TERM, tier=Tier.CONTEXTUAL, kind=Kind.FACT)
         purge(store, gone)
 
-        assert store.memories.essentials(essential, reach=ADA, limit=100) == [kept]
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=1) == [kept]
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=100) == [kept]
+
+    @pytest.mark.parametrize("essential", Essential)
+    def test_the_next_one_to_begin_is_foretold(self, store: MetadataStore, essential: Essential) -> None:
+        """To the microsecond; not what is not essential, private, archived, of others, or holds already."""
+        fields = FITTING[essential][0]
+        soon, later = NOW + timedelta(hours=1, microseconds=1), NOW + timedelta(hours=2)
+        assert store.memories.next_essential(reach=ADA, now=NOW) is None
+
+        insert(
+            store,
+            distinct(valid_from=NOW, **fields),
+            distinct(valid_from=NOW + timedelta(minutes=1)),
+            distinct(valid_from=NOW + timedelta(minutes=2), status=Status.ARCHIVED, **fields),
+            distinct(valid_from=NOW + timedelta(minutes=3), user_id="bob", **fields),
+            distinct(valid_from=later, project_id="web", **fields),
+            distinct(valid_from=soon, **fields),
+        )
+
+        assert store.memories.next_essential(reach=ADA, now=NOW) == soon
+        assert store.memories.next_essential(reach=ADA, now=soon) == later
+        assert store.memories.next_essential(reach=reach_of(projects=("web-2",)), now=NOW) is None
 
     @pytest.mark.parametrize("essential", Essential)
     def test_reach_holds(self, store: MetadataStore, essential: Essential) -> None:
@@ -72,8 +108,11 @@ class StoreEssentialsContract(StoreSeams):
             distinct(user_id="ada-2", project_id="web", **fields),
         )
 
-        assert store.memories.essentials(essential, reach=reach_of(projects=("web", "")), limit=9) == [here, there]
-        assert store.memories.essentials(essential, reach=reach_of(projects=()), limit=9) == []
+        assert store.memories.essentials(essential, reach=reach_of(projects=("web", "")), now=NOW, limit=9) == [
+            here,
+            there,
+        ]
+        assert store.memories.essentials(essential, reach=reach_of(projects=()), now=NOW, limit=9) == []
 
     def test_a_session_is_read_from_its_end(self, store: MetadataStore) -> None:
         """Messages and private memories in use, the newest first; not those of other sessions, projects or owners."""
@@ -87,13 +126,15 @@ class StoreEssentialsContract(StoreSeams):
             distinct(kind=Kind.MESSAGE, **talk | {"session_id": "s2"}),
             distinct(kind=Kind.MESSAGE, **talk | {"project_id": "web-2"}),
             distinct(kind=Kind.MESSAGE, user_id="ada-2", **talk),
+            distinct(kind=Kind.MESSAGE, tier=Tier.ARCHIVED, **talk),
+            *(distinct(kind=Kind.MESSAGE, **talk, **times) for times in PASSED_OR_COMING),
         )
         web = reach_of(projects=("web",))
 
-        assert store.memories.session_rows("s", reach=web, limit=9) == [second.row, first.row]
-        assert store.memories.session_rows("s", reach=web, limit=1) == [second.row]
-        assert store.memories.session_rows("s", reach=web, limit=0) == []
-        assert store.memories.session_rows("", reach=web, limit=9) == []
+        assert store.memories.session_rows("s", reach=web, now=NOW, limit=9) == [second.row, first.row]
+        assert store.memories.session_rows("s", reach=web, now=NOW, limit=1) == [second.row]
+        assert store.memories.session_rows("s", reach=web, now=NOW, limit=0) == []
+        assert store.memories.session_rows("", reach=web, now=NOW, limit=9) == []
 
     def test_recent_memories_are_those_changed_last(self, store: MetadataStore) -> None:
         """SHORT_TERM ones in use, from the moment given on, whenever they were made."""
@@ -104,11 +145,11 @@ class StoreEssentialsContract(StoreSeams):
 
         three, one, again, *_ = insert(
             store, note(3), note(1), note(1), note(4), note(1, status=Status.ARCHIVED), note(1, user_id="bob"),
-            distinct(),
+            distinct(), note(0, tier=Tier.ARCHIVED), *(note(0, **times) for times in PASSED_OR_COMING),
         )  # fmt: skip
         since = NOW - timedelta(hours=3)
 
-        assert store.memories.recent_rows(since=since, reach=ADA, limit=9) == [again.row, one.row, three.row]
-        assert store.memories.recent_rows(since=since, reach=ADA, limit=2) == [again.row, one.row]
-        assert store.memories.recent_rows(since=since, reach=reach_of(projects=("web",)), limit=9) == []
-        assert store.memories.recent_rows(since=since, reach=ADA, limit=0) == []
+        assert store.memories.recent_rows(since=since, reach=ADA, now=NOW, limit=9) == [again.row, one.row, three.row]
+        assert store.memories.recent_rows(since=since, reach=ADA, now=NOW, limit=2) == [again.row, one.row]
+        assert store.memories.recent_rows(since=since, reach=reach_of(projects=("web",)), now=NOW, limit=9) == []
+        assert store.memories.recent_rows(since=since, reach=ADA, now=NOW, limit=0) == []

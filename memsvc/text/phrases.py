@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from memsvc.domain.context import LeftOut, Locale, Reason, Section
+from memsvc.domain.memory import Origin
 
 _DAY, _WEEK, _MONTH, _YEAR = 1, 7, 30, 365
 _WEEKS_FROM, _MONTHS_FROM, _YEARS_FROM = 14, 60, 730
@@ -59,13 +60,17 @@ _REASONS: Mapping[Locale, Mapping[Reason, str]] = {
         Reason.BUDGET: "no room",
         Reason.DUPLICATE: "nearly the same as another",
         Reason.UNCHANGED: "unchanged since the earlier context",
+        Reason.UNCERTAIN: "in the earlier context, not looked for again",
         Reason.LIMIT: "more than are looked at",
+        Reason.UNTRUSTED: "too little trusted to stand here",
     },
     Locale.ZH: {
         Reason.BUDGET: "空间不足",
         Reason.DUPLICATE: "与其他记忆几乎相同",
         Reason.UNCHANGED: "与之前的上下文相同",
+        Reason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
         Reason.LIMIT: "超出查看范围",
+        Reason.UNTRUSTED: "可信度不足，不列入此处",
     },
 }
 
@@ -75,6 +80,7 @@ MESSAGES: Mapping[Locale, Mapping[str, str]] = {
         "CORE_COUNT": "{value} memories are of tier CORE, which is meant for {limit}.",
         "ACTIVE_COUNT": "{value} memories are of tier ACTIVE, which is meant for {limit}.",
         "RETRIEVAL_INCOMPLETE": "What the query should retrieve is missing in part or in whole: {detail}",
+        "DEADLINE": "There was no time for: {detail}.",
         "BUDGET_TOO_SMALL": "{limit} tokens have no room even for the opening lines; {value} are the least.",
     },
     Locale.ZH: {
@@ -82,9 +88,25 @@ MESSAGES: Mapping[Locale, Mapping[str, str]] = {
         "CORE_COUNT": "CORE 层级有 {value} 条记忆，建议不超过 {limit} 条。",
         "ACTIVE_COUNT": "ACTIVE 层级有 {value} 条记忆，建议不超过 {limit} 条。",
         "RETRIEVAL_INCOMPLETE": "查询应检索到的内容部分或全部缺失：{detail}",
+        "DEADLINE": "时间不足，未能读取：{detail}。",
         "BUDGET_TOO_SMALL": "{limit} 个 token 连开头几行也放不下，至少需要 {value} 个。",
     },
 }
+
+
+_ORIGINS: Mapping[Locale, Mapping[Origin, str]] = {
+    Locale.EN: {
+        Origin.TOOL: " (from a tool)",
+        Origin.DOCUMENT: " (from a document)",
+        Origin.IMPORT: " (imported)",
+    },
+    Locale.ZH: {Origin.TOOL: "（来自工具）", Origin.DOCUMENT: "（来自文档）", Origin.IMPORT: "（导入）"},
+}
+
+
+def origin_mark(origin: Origin, locale: Locale) -> str:
+    """Return what a line says of where it comes from; nothing where the user or an agent wrote it."""
+    return _ORIGINS[locale].get(origin, "")
 
 
 def heading(section: Section, locale: Locale) -> str:

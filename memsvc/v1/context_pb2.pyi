@@ -30,7 +30,9 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
     CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
     """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-    important first, the earlier written first among equals. Share: core.
+    important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+    derived from other memories, stands here only with at least the trust of an agent's own (the setting
+    provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
     """
     CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
     """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
@@ -60,7 +62,9 @@ CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
 """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
 CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
 """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-important first, the earlier written first among equals. Share: core.
+important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+derived from other memories, stands here only with at least the trust of an agent's own (the setting
+provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
 """
 CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
 """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
@@ -113,7 +117,10 @@ Global___ContextSeverity: _TypeAlias = ContextSeverity  # noqa: Y015
 @_typing.final
 class ContextShares(_message.Message):
     """ContextShares says how a budget is shared out. Each is a finite number from 0 to 1; together they are 1 (to within
-    0.001), else INVALID_ARGUMENT. What a section does not use flows on to the sections after it.
+    0.001), else INVALID_ARGUMENT. A section may use its share, what the sections before it left over, the shares of
+    sections that are not asked for or cannot hold anything in this scope or without a query, and what SESSION and
+    SHORT_TERM after it do not need. It never gets less than its share, or than it needs, because of those before it. What
+    LONG_TERM does not need is known only when the search is done: it goes to SHORT_TERM and GLOBAL alone.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -254,9 +261,12 @@ class BuildContextRequest(_message.Message):
     with the texts they had. scope must be as it was; all else is ignored. Empty: a new context.
     """
     earlier_cursor: _builtins.str
-    """earlier_cursor asks for a delta: a cursor of the earlier context, or its ContextSummary.context_cursor. Only those
-    memories come that an item of that context did not hold at the same revision, and ContextSummary.removed_ids names
-    those that are no longer part of it. Empty: the whole context. Not together with cursor.
+    """earlier_cursor asks for a delta: the cursor of the last event of the earlier context that arrived, or its
+    ContextSummary.context_cursor. Only those memories come that no item up to there showed at the same revision, whole or
+    in the same excerpt (for a context that is a delta itself: and none before), and ContextSummary.removed_ids names
+    those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
+    earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
+    by the next delta. Empty: the whole context. Not together with cursor.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -305,7 +315,7 @@ class BuildContextResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
     """cursor resumes the stream after this event when sent as BuildContextRequest.cursor. It is opaque and valid for one
-    hour, until the service restarts, or until many newer contexts have taken its place.
+    hour, until the service restarts, or until many newer contexts have taken its place: those of the same user first.
     """
     @_builtins.property
     def plan(self) -> Global___ContextPlan:
@@ -397,7 +407,9 @@ class PlannedSection(_message.Message):
     section: Global___ContextSection.ValueType
     """section says which."""
     budget_tokens: _builtins.int
-    """budget_tokens is its own share, before what the sections before it leave over."""
+    """budget_tokens is its own share, before what others leave over. GLOBAL_CORE and PROJECT_CORE have one together: it
+    stands at the first of them that is asked for.
+    """
     def __init__(
         self,
         *,
@@ -432,7 +444,8 @@ class ContextItem(_message.Message):
     revision: _builtins.int
     """revision is the revision that the text shows."""
     text: _builtins.str
-    """text is the line or lines of this memory: citation, date, age, speaker, title and content, ending with a newline.
+    """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
+    where it has such an origin, speaker, title and content, ending with a newline.
     In the first item of a section the section's heading stands before it.
     """
     token_count: _builtins.int
@@ -476,7 +489,8 @@ class ContextWarning(_message.Message):
     code: _builtins.str
     """code is one of "SESSION_NEARLY_FULL" (the session has more than 70 % of its limit: WARNING, or more than 85 %:
     CRITICAL), "CORE_COUNT" and "ACTIVE_COUNT" (the tier holds 90 % of the memories it is meant for: INFO, or more than
-    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "BUDGET_TOO_SMALL" (not even
+    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was
+    nearly over: the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
     the opening lines fit). More codes may come.
     """
     message: _builtins.str
@@ -515,8 +529,13 @@ class ContextLeftOut(_message.Message):
     section: Global___ContextSection.ValueType
     """section is where it would have been."""
     reason: _builtins.str
-    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same stands there already), "UNCHANGED" (the earlier
-    context holds it; only in a delta), "LIMIT" (more than are ever looked at). More reasons may come.
+    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same is shown, as
+    Collapsing tells it: of two core or recent memories the one changed last, elsewhere the first; the messages of a
+    session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
+    context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
+    a delta), "UNTRUSTED" (see
+    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are looked at: 100 core and
+    100 active memories of a section, 1 000 of a session, 500 of the last days). More reasons may come.
     """
     count: _builtins.int
     """count is how many memories; with LIMIT at least so many."""
@@ -572,12 +591,14 @@ class ContextSummary(_message.Message):
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextLeftOut]:
-        """left_out says what is missing and why. Empty: nothing is."""
+        """left_out says what is missing and why. Empty: nothing is. What one section left out and another shows is not
+        missing. When not even the opening lines had room, it names what needs no search.
+        """
 
     @_builtins.property
     def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """removed_ids are the memories of the earlier context that this one does not hold any more. Empty unless a delta was
-        asked for.
+        """removed_ids are the memories of the earlier context that this one does not hold any more. What an incomplete
+        retrieval did not find is not among them. Empty unless a delta was asked for.
         """
 
     def __init__(
@@ -793,7 +814,8 @@ Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
 @_typing.final
 class LoadCoreResponse(_message.Message):
     """LoadCoreResponse is what an agent loads at its start. Each memory is in one list, the first that it fits. All are
-    ACTIVE in status and not expired; private memories of sessions are not among them. Every write that was acknowledged
+    ACTIVE in status, of another tier than ARCHIVED, not expired, and true now (see Memory.valid_from and valid_to); what is
+    not takes no place in a list. Private memories of sessions are not among them. Every write that was acknowledged
     before the call is seen; access counts may be some seconds old. Loading counts no access.
     """
 

@@ -343,8 +343,10 @@ Global___Diversity: _TypeAlias = Diversity  # noqa: Y015
 
 @_typing.final
 class Collapsing(_message.Message):
-    """Collapsing leaves out of the best 50 hits those that say nearly the same as a better one. Two memories do when they
-    share so much of their words, their numbers are equal, and neither negates what the other says.
+    """Collapsing leaves out of the best 50 hits those that say nearly the same as a better one. Texts of fewer than 25 words,
+    where a Chinese character counts as one, do so only in the same words: punctuation at the edges of words, upper and
+    lower case and articles aside. Longer ones do when they share so many of their pairs of neighbouring words, and have
+    the same numbers, days, months, times, negations and capitalised names in the same order.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -354,7 +356,9 @@ class Collapsing(_message.Message):
     enabled: _builtins.bool
     """enabled turns it on. False: the other fields do nothing."""
     threshold: _builtins.float
-    """threshold is the share of words that must be common, of all that either has: above 0, at most 1. 0: 0.85."""
+    """threshold is the share of pairs of neighbouring words that two long texts must have in common, of all that either
+    has: above 0, at most 1. 0: 0.85.
+    """
     def __init__(
         self,
         *,
@@ -938,9 +942,9 @@ class StreamSearchResponse(_message.Message):
     FUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def early(self) -> Global___SearchResponse:
-        """early holds the hits of the retrievers that look for words, ranked by them alone. It has no next_page_token; its
-        hits may be missing, and have other scores, in the fused answer. It never comes for a later page, nor when words
-        find nothing.
+        """early holds the hits of the retrievers that look for words, ranked by them alone: it waits for no reranker, and is
+        not reranked. It has no next_page_token; its hits may be missing, and have other scores, in the fused answer. It
+        never comes for a later page, nor when words find nothing.
         """
 
     @_builtins.property

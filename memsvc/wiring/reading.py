@@ -52,7 +52,17 @@ def reading(
     recall = Recall(readers, utc_now, _looking_back(settings, backends, index.embedding).readers)
     core = Core(reads, store.feed, utc_now)
     writes.committer.on_commit(core.note_commit)
-    sources = Sources(reads, core, recall, index.indexer, backends.tokenizer, utc_now, os.urandom, _limits(store))
+    sources = Sources(
+        reads,
+        core,
+        recall,
+        index.indexer,
+        backends.tokenizer,
+        utc_now,
+        os.urandom,
+        _session_size(store),
+        settings.provenance.trust_agent,
+    )
     contexts = Contexts(sources, threads=threads)
     stack.callback(contexts.close)
     return Reading(recall, core, contexts)
@@ -74,9 +84,11 @@ def _constants(settings: Settings) -> Constants:
     )
 
 
-def _limits(store: MetadataStore) -> Callable[[Scope], int | None]:
-    def limit(scope: Scope) -> int | None:
+def _session_size(store: MetadataStore) -> Callable[[Scope], tuple[int, int] | None]:
+    def size(scope: Scope) -> tuple[int, int] | None:
         session = store.sessions.get(SessionName.from_scope(scope))
-        return None if session is None else session.token_limit
+        if session is None:
+            return None
+        return store.sessions.counts([session])[session.row].live_tokens, session.token_limit
 
-    return limit
+    return size

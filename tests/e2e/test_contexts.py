@@ -119,7 +119,7 @@ def test_the_budget_holds(stubs: Stubs, home: types.Scope, total: int) -> None:
 
     summary = events[-1].summary
     assert summary.token_count <= total
-    assert bool(summary.left_out) == (total in {90, 150, 300})
+    assert bool(summary.left_out) == (total in {1, 90, 150, 300})
     assert (total == 1) == ("BUDGET_TOO_SMALL" in [event.warning.code for event in events])
 
 
@@ -197,6 +197,24 @@ def test_a_deadline_ends_a_stream(stubs: Stubs, home: types.Scope) -> None:
 
     assert grpc.StatusCode.DEADLINE_EXCEEDED == caught.value.code()
     assert stream(stubs, home, query="otters")
+
+
+def test_a_deadline_on_the_way_ends_a_stream_clearly(stubs: Stubs, home: types.Scope) -> None:
+    """However little time there is: the stream ends with its summary, or with DEADLINE_EXCEEDED, never in between."""
+    settle(stubs, home)
+    for milliseconds in (5, 10, 20, 30, 40, 60, 80, 1_000):
+        events: list[pb.BuildContextResponse] = []
+        try:
+            for event in stubs.search.BuildContext(
+                pb.BuildContextRequest(scope=home, query="otters"), timeout=milliseconds / 1_000
+            ):
+                events.append(event)  # noqa: PERF402 - what came before an error counts
+        except grpc.RpcError as error:
+            assert grpc.StatusCode.DEADLINE_EXCEEDED == error.code()
+            assert "summary" not in {one.WhichOneof("event") for one in events}
+            continue
+        assert events[-1].WhichOneof("event") == "summary"
+    assert events[-1].summary.token_count
 
 
 def test_a_consistency_token_is_waited_for(stubs: Stubs, home: types.Scope) -> None:

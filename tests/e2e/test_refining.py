@@ -13,6 +13,7 @@ from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create_all, refused, sea
 from tests.e2e.running import FAST, ServerProcess, Stubs
 
 SAID = "The quick brown otter swims down the long green river every single morning at"
+JERRY, TOM = "Jerry reports to Tom, not to Ann.", "Tom reports to Jerry, not to Ann."
 SAID_ZH = "那只棕色的水獭每天早上都会沿着长长的绿色河流游到下游去找鱼吃，"
 
 
@@ -54,10 +55,12 @@ def test_one_answer_when_there_is_nothing_to_say_early(stubs: Stubs, scope: type
     [
         ([f"{SAID} 8.", f"{SAID}: 8!", f"{SAID} 9."], "otter river morning"),
         ([f"{SAID_ZH}八点。", f"{SAID_ZH}八点！", f"{SAID_ZH}八点不去。"], "水獭 河流 早上"),
+        ([JERRY, JERRY[:-1], TOM], "Jerry Tom reports"),
+        (["大家下午四点去游泳。", "大家下午四点去游泳！", "大家下午三点去游泳。"], "下午 游泳"),
     ],
 )
 def test_near_duplicates_collapse(stubs: Stubs, scope: types.Scope, contents: list[str], query: str) -> None:
-    """Into the best of them, which names the others; another number or a negation is another statement."""
+    """Into the best of them, which names the others; another number, order or negation is another statement."""
     memories = [memory.id for memory in create_all(stubs, scope, contents)]
 
     plain = search(stubs, scope, query).hits
@@ -129,6 +132,27 @@ def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types.Scope) -
     assert scores == sorted(scores, reverse=True)
     assert {hit.memory.id for hit in plain.hits} == {hit.memory.id for hit in again.hits}
     assert "rerank" in {boost.name for hit in again.hits for boost in hit.explanation.boosts}
+
+
+def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types.Scope) -> None:
+    """It has the order of words alone; the whole one has the reranker's, in both languages."""
+    create_all(
+        reranking, scope,
+        ["otter otter otter otter", "the keeper feeds the otter at noon", "水獭 水獭 水獭 水獭", "饲养员 中午 喂 水獭"],
+    )  # fmt: skip
+
+    for query in ("keeper feeds otter noon", "饲养员 中午 喂 水獭"):
+        wanted = pb.Reranking(enabled=True, depth=3)
+        early, fused = answers(reranking, scope, query, reranking=wanted, explain=True)
+        boosts = [
+            {boost.name for hit in answer.hits for boost in hit.explanation.boosts}
+            for answer in (early.early, fused.fused)
+        ]
+        assert "rerank" not in boosts[0]
+        assert "rerank" in boosts[1]
+        assert not early.early.skipped
+        assert not fused.fused.skipped
+        assert fused.fused.hits[0].score == 1.0
 
 
 def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types.Scope) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import TypeAlias
 
 from memsvc.domain.budget import Allowance, own_shares
@@ -15,36 +15,37 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     CORE_COUNT,
+    NEARLY_FULL,
+    RETRIEVED,
     ContextQuery,
     Event,
-    Item,
+    Held,
     Plan,
     Reason,
     Section,
 )
-from memsvc.domain.diversity import Wording, is_near_duplicate
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory, Tier
+from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.query import SearchHit, SearchReply
+from memsvc.engine.context.choosing import Choosing
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.ending import Ending, opening
 from memsvc.engine.context.gathering import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     Gathers,
-    happened,
     section_of,
 )
-from memsvc.engine.context.lines import NO_LINE, Line, Lines, most_of
+from memsvc.engine.context.ledger import Ledger
+from memsvc.engine.context.lines import Lines
 from memsvc.engine.context.noticing import Notices
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.analysis import terms
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""
-DUPLICATE_THRESHOLD = 0.85
-COMPARED_CHARS = 2_000
+LEAST_SECONDS = 0.02
+"""With less time left no further section is begun: the summary must still be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +54,20 @@ class Materials:
 
     Attributes:
         search: Begins the search for what the query retrieves.
-        session_limit: How many tokens the scope's session may hold; None: as many as its share of the budget.
-        earlier: What an earlier context holds, revisions by id; None: no delta is wanted.
+        session_size: Returns how many tokens the scope's session holds, and may hold; None: nothing keeps count.
+        earlier: What an earlier context holds, by id; None: no delta is wanted.
+        least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
     """
 
     gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
-    session_limit: int | None = None
-    earlier: Mapping[str, int] | None = None
+    session_size: Callable[[], tuple[int, int] | None] = lambda: None
+    earlier: Mapping[str, Held] | None = None
+    least_core_trust: float = 0.0
 
 
-@dataclass(slots=True)
-class Ledger:
-    """What came of each section so far."""
-
-    holds: dict[str, int] = field(default_factory=dict)
-    counts: dict[Section, list[int]] = field(default_factory=dict)
-    left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
-    texts: list[str] = field(default_factory=list)
-    wordings: dict[frozenset[str], list[Wording]] = field(default_factory=dict)
-
-    def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
-        """Note memories that were left out."""
-        if ids := list(ids):
-            self.left_out.setdefault((section, reason), []).extend(ids)
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """A memory that a section might show.
-
-    Attributes:
-        part: What to show of it when it is too long.
-    """
-
-    memory: Memory
-    part: str = ""
-    score: float = 0.0
-
-
-_Choice: TypeAlias = tuple[_Offer, Line]
+_Found: TypeAlias = tuple[Sequence[SearchHit], str]
 
 
 class Building:
@@ -105,15 +79,26 @@ class Building:
         now = query.moment or now
         self.deadline = Deadline()
         self.ledger = Ledger()
+        self.earlier = materials.earlier
         self._materials = materials
         self._now = now
         self._lines = Lines(query, now, materials.tokenizer)
         self._notices = Notices(query.locale)
         self._ending = Ending(query, materials.tokenizer, materials.earlier)
-        self._allowance = Allowance(0, query.shares)
+        self._choosing = Choosing(self._lines, self.ledger, Allowance(0, query.shares))
+        self._pending: Future[SearchReply] | None = None
+        self._skipped: list[Section] = []
+        self._gathered: dict[Section, list[Memory]] = {}
+
+    def abandon(self) -> None:
+        """Do without the search while nobody waits for it; whoever goes on begins it anew."""
+        if self._pending is not None:
+            self._pending.cancel()
 
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events: what needs no search at once, the rest when the search is done, the summary with it.
+
+        A batch is empty when the context was abandoned while it waited.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -126,180 +111,167 @@ class Building:
         plan = self._plan("" if is_hopeless else text, 0 if is_hopeless else tokens, sections, free)
         if is_hopeless:
             notice = self._notices.too_small(fixed, self.query.total_tokens)
-            yield [plan, notice, self._ending.nothing(sections)]
+            self._leave_all_out()
+            yield [plan, notice, self._ending.nothing(self.ledger, sections)]
             return
-        pending = self._materials.search(self.deadline) if self.query.retrieves else None
+        if self.query.retrieves:
+            self._pending = self._materials.search(self.deadline)
         self.ledger.texts.append(text)
-        self._allowance = Allowance(free, self.query.shares)
+        allowance = Allowance(free, self.query.shares, [*filter(self._is_possible, Section)])
+        self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier, self._coming)
         yield [plan, *self._core()]
-        if Section.SESSION in self.query.sections and self.query.scope.session_id:
+        if self._begins(Section.SESSION):
             yield self._session()
-        rest = [*self._retrieved(pending), self._ending.summary(self.ledger, sections)]
+        begun = [section for section in (Section.LONG_TERM, Section.GLOBAL) if self._begins(section)]
+        found: _Found = ((), "")
+        if begun:
+            while (awaited := self._awaited()) is None:
+                yield []
+            found = awaited
+        rest = [*self._retrieved(begun, *found)]
+        if self._skipped:
+            rest.append(self._notices.late(self._skipped))
+        rest.append(self._ending.summary(self.ledger, sections))
         # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self.ledger.wordings = [], {}
+        self.ledger.texts, self._choosing = [], Choosing(self._lines, self.ledger, Allowance(0, self.query.shares))
+        self._pending, self._gathered = None, {}
         yield rest
 
+    def _read(self, section: Section) -> list[Memory]:
+        """Return the memories of the session, or those of the last days; read once."""
+        if section not in self._gathered:
+            gathering, is_session = self._materials.gathering, section is Section.SESSION
+            found = (gathering.session if is_session else gathering.recent)(self.query, self._now)
+            most = SESSION_MESSAGES if is_session else RECENT_MEMORIES
+            self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
+            self._gathered[section] = found[-most:]
+        return self._gathered[section]
+
+    def _coming(self, section: Section) -> Sequence[Memory] | None:
+        """Return what a section that waits for no search would show; None: that is not known yet."""
+        return self._read(section) if section in {Section.SESSION, Section.SHORT_TERM} else None
+
+    def _is_possible(self, section: Section) -> bool:
+        """Return whether a section is asked for and can hold anything."""
+        scope = self.query.scope
+        needed = {
+            Section.PROJECT_CORE: scope.project_id,
+            Section.SESSION: scope.session_id,
+            Section.SHORT_TERM: scope.project_id,
+            Section.LONG_TERM: self.query.retrieves,
+            Section.GLOBAL: self.query.retrieves and scope.project_id,
+        }
+        return section in self.query.sections and bool(needed.get(section, True))
+
+    def _begins(self, section: Section) -> bool:
+        """Return whether a section is asked for and can hold anything, and there is time for it."""
+        if not self._is_possible(section):
+            return False
+        remaining = self.deadline.remaining()
+        if remaining is not None and remaining < LEAST_SECONDS:
+            self._skipped.append(section)
+            return False
+        return True
+
+    def _leave_all_out(self) -> None:
+        """Note what would be shown without a search, had it room; what the earlier context holds stays held."""
+        self._carry_over({*self.query.sections}, set())
+        for section in filter(self._is_possible, Section):
+            if section in RETRIEVED:
+                continue
+            if section in {Section.SESSION, Section.SHORT_TERM}:
+                memories = self._read(section)
+            else:
+                project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
+                memories = [one for part in self._materials.gathering.essentials(self.query, project) for one in part]
+            self.ledger.leave_out(section, Reason.BUDGET, [memory.id for memory in memories])
+
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
-        own = own_shares(max(0, free), self.query.shares)
+        own = own_shares(max(0, free), self.query.shares, sections)
         return Plan(
             text=text,
             token_count=tokens,
             total_tokens=self.query.total_tokens,
             tokenizer=self._materials.tokenizer.name,
             sections=tuple((section, own[section]) for section in sections),
-            is_delta=self._materials.earlier is not None,
+            is_delta=self.earlier is not None,
         )
 
     def _core(self) -> Iterator[Event]:
-        wanted = self.query.sections & {Section.GLOBAL_CORE, Section.PROJECT_CORE}
-        if not wanted:
-            return
-        essentials = self._materials.gathering.essentials(self.query)
-        loaded = [*essentials.core, *essentials.active]
-        project = self.query.scope.project_id
-        parts = {
-            Section.GLOBAL_CORE: [memory for memory in loaded if not memory.scope.project_id],
-            Section.PROJECT_CORE: [memory for memory in loaded if project and memory.scope.project_id == project],
-        }
-        for section, memories in parts.items():
-            if section in self.query.sections:
-                yield from self._in_order(section, memories)
-        if any(len(part) == LIST for part in (essentials.core, essentials.active)):
-            self.ledger.leave_out(Section.GLOBAL_CORE, Reason.LIMIT, [""])
-        cores = sum(memory.tier is Tier.CORE for memory in loaded)
-        yield from self._notices.count("CORE_COUNT", cores, CORE_COUNT)
-        yield from self._notices.count("ACTIVE_COUNT", len(loaded) - len(essentials.core), ACTIVE_COUNT)
+        counts = [0, 0]
+        for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
+            if not self._is_possible(section):
+                continue
+            project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
+            core, active = self._materials.gathering.essentials(self.query, project)
+            counts[0] += sum(memory.tier is Tier.CORE for memory in core)
+            counts[1] += len(active)
+            memories = [*core[:LIST], *active[:LIST]]
+            trusted = [one for one in memories if speaks_for_the_user(one, self._materials.least_core_trust)]
+            ids = {memory.id for memory in trusted}
+            self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
+            yield from self._choosing.in_order(section, trusted)
+            self.ledger.leave_out(section, Reason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]])
+        yield from self._notices.count("CORE_COUNT", counts[0], CORE_COUNT)
+        yield from self._notices.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
 
     def _session(self) -> list[Event]:
-        messages = self._materials.gathering.session(self.query, self._now)
-        items = list(self._newest(Section.SESSION, messages))
-        if len(messages) == SESSION_MESSAGES:
-            self.ledger.leave_out(Section.SESSION, Reason.LIMIT, [""])
-        tokens = sum(self._materials.tokenizer.count(memory.content) for memory in messages)
-        limit = self._materials.session_limit or int(self.query.total_tokens * self.query.shares.session)
-        return [*items, *self._notices.session(tokens, limit)]
+        messages = self._read(Section.SESSION)
+        items = list(self._choosing.newest(Section.SESSION, messages))
+        return [*items, *self._notices.session(*self._session_size(messages))]
 
-    def _retrieved(self, pending: Future[SearchReply] | None) -> Iterator[Event]:
-        hits, notices = self._awaited(pending) if pending is not None else ((), [])
-        yield from notices
+    def _session_size(self, messages: Sequence[Memory]) -> tuple[int, int]:
+        """Return how many tokens the session holds, and may hold; where nothing keeps count, its share of the budget.
+
+        Counted are messages only when there may be enough of them for a warning: no token has less than a byte.
+        """
+        if size := self._materials.session_size():
+            return size
+        limit = int(self.query.total_tokens * self.query.shares.session)
+        if sum(len(memory.content.encode(errors="replace")) for memory in messages) <= NEARLY_FULL * limit:
+            return 0, limit
+        return sum(self._lines.cost(memory.content) for memory in messages), limit
+
+    def _retrieved(self, begun: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
+        if lost:
+            yield self._notices.incomplete(lost)
         scope = self.query.scope
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
-        if Section.SHORT_TERM in self.query.sections and scope.project_id:
-            recent = self._materials.gathering.recent(self.query, self._now)
+        if self._begins(Section.SHORT_TERM):
+            recent = self._read(Section.SHORT_TERM)
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
-        if Section.LONG_TERM in self.query.sections:
-            yield from self._best(Section.LONG_TERM, found[Section.LONG_TERM])
+        if Section.LONG_TERM in begun:
+            yield from self._choosing.best(Section.LONG_TERM, found[Section.LONG_TERM])
         if recent:
-            recent = self._without_duplicates(Section.SHORT_TERM, [m for m in recent if m.id not in self.ledger.holds])
-            yield from self._newest(Section.SHORT_TERM, recent)
-            if len(recent_ids) == RECENT_MEMORIES:
-                self.ledger.leave_out(Section.SHORT_TERM, Reason.LIMIT, [""])
-        if Section.GLOBAL in self.query.sections:
-            yield from self._best(Section.GLOBAL, found[Section.GLOBAL])
+            new = [memory for memory in recent if memory.id not in self.ledger.holds]
+            yield from self._choosing.newest(Section.SHORT_TERM, new)
+        if Section.GLOBAL in begun:
+            yield from self._choosing.best(Section.GLOBAL, found[Section.GLOBAL])
+        self._carry_over({*self._skipped, *(begun if lost else ())}, {hit.memory.id for hit in hits})
 
-    def _awaited(self, pending: Future[SearchReply]) -> tuple[Sequence[SearchHit], list[Event]]:
-        remaining = self.deadline.remaining()
+    def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
+        """Hold on to what the earlier context has in sections that are not complete: it may only not have been read."""
+        for memory_id, held in (self.earlier or {}).items():
+            if held.section in sections and memory_id not in found and memory_id not in self.ledger.holds:
+                self.ledger.holds[memory_id] = held
+                self.ledger.leave_out(held.section, Reason.UNCERTAIN, [memory_id])
+
+    def _awaited(self) -> _Found | None:
+        """Return what was found, and why that may not be all; None when nobody waits for it any more."""
+        if self._pending is None or self._pending.cancelled():
+            self._pending = self._materials.search(self.deadline)
+        pending, remaining = self._pending, self.deadline.remaining()
         try:
             reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
+        except CancelledError:
+            return None
         except FutureTimeoutError:
             pending.cancel()
-            return (), [self._notices.incomplete("DEADLINE_EXCEEDED")]
+            return (), "DEADLINE_EXCEEDED"
         except MemsvcError as error:
-            return (), [self._notices.incomplete(error.message)]
-        lost = [f"{one.retriever} {one.reason}" for one in reply.degraded]
-        return reply.hits, [self._notices.incomplete(", ".join(lost))] if lost else []
-
-    def _in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose and show memories in the order given; one that has no room is passed over."""
-        chosen = self._chosen(section, [_Offer(memory) for memory in self._without_duplicates(section, memories)])
-        yield from self._shown(section, chosen)
-
-    def _newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose the newest that have room, without a gap, and show them in the order given, the newest last."""
-        chosen = self._chosen(section, [_Offer(memory) for memory in reversed(memories)], may_have_gaps=False)
-        yield from self._shown(section, chosen[::-1])
-
-    def _best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
-        """Choose the hits that fit best and have room, and show them by date."""
-        kept = {memory.id for memory in self._without_duplicates(section, [hit.memory for hit in hits])}
-        offers = [_Offer(hit.memory, _part(hit), hit.score) for hit in hits if hit.memory.id in kept]
-        chosen = self._chosen(section, offers)
-        yield from self._shown(section, sorted(chosen, key=lambda pair: happened(pair[0].memory)))
-
-    def _chosen(self, section: Section, offers: Sequence[_Offer], *, may_have_gaps: bool = True) -> list[_Choice]:
-        """Return those offers that have room together, the first ones first, with their lines."""
-        room = self._allowance.open(section) - (self._lines.heading(section).tokens if offers else 0)
-        most = most_of(room)
-        chosen: list[_Choice] = []
-        for number, offer in enumerate(offers):
-            line = self._lines.line(section, offer.memory, most=min(most, room), part=offer.part)
-            if line is not None:
-                chosen.append((offer, line))
-                room -= line.tokens
-                continue
-            left = offers[number : number + 1] if may_have_gaps else offers[number:]
-            self.ledger.leave_out(section, Reason.BUDGET, [one.memory.id for one in left])
-            if not may_have_gaps:
-                break
-        return chosen
-
-    def _shown(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
-        """Take lines into the books, and yield their items but for those that the earlier context holds."""
-        earlier = self._materials.earlier or {}
-        counts = self.ledger.counts.setdefault(section, [0, 0])
-        heading = self._lines.heading(section)
-        if chosen:
-            self._allowance.spend(heading.tokens)
-        for offer, line in chosen:
-            memory = offer.memory
-            # What is unchanged costs its part of the budget of the whole, and no token of the delta.
-            self._allowance.spend(line.tokens)
-            self.ledger.holds[memory.id] = memory.revision
-            if earlier.get(memory.id) == memory.revision:
-                self.ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
-                continue
-            above = heading if not counts[0] else NO_LINE
-            item = Item(
-                section,
-                memory.id,
-                memory.revision,
-                above.text + line.text,
-                above.tokens + line.tokens,
-                offer.score,
-                is_excerpt=line.is_excerpt,
-                heading_chars=len(above.text),
-            )
-            counts[0] += 1
-            counts[1] += item.token_count
-            self.ledger.texts.append(item.text)
-            yield item
-
-    def _without_duplicates(self, section: Section, memories: Sequence[Memory]) -> list[Memory]:
-        """Return the memories that say something else than those before them, here and in earlier sections."""
-        kept = []
-        for memory in memories:
-            beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
-            wording = _wording(memory.title, memory.content[:COMPARED_CHARS], beyond)
-            # Only those can be nearly the same in which the same is decisive.
-            others = self.ledger.wordings.setdefault(wording.decisive, [])
-            if any(is_near_duplicate(wording, other, DUPLICATE_THRESHOLD) for other in others):
-                self.ledger.leave_out(section, Reason.DUPLICATE, [memory.id])
-                continue
-            others.append(wording)
-            kept.append(memory)
-        return kept
-
-
-@lru_cache(maxsize=4096)
-def _wording(title: str, content: str, beyond: str) -> Wording:
-    """Return the wording of a memory; a context that is built again asks for the same ones."""
-    return Wording.of(terms(f"{title} {content}"), beyond=beyond)
-
-
-def _part(hit: SearchHit) -> str:
-    """Return what to show of a long memory: the piece that fits the query."""
-    return hit.snippet if len(hit.memory.content) > SNIPPET_MAX else ""
+            return (), error.message
+        return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)

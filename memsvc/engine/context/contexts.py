@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Item, Plan, Summary
+from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.query import SearchReply
 from memsvc.domain.scope import Scope
 from memsvc.engine.context.building import Building, Materials
 from memsvc.engine.context.core import Core
+from memsvc.engine.context.counting import Counting
 from memsvc.engine.context.gathering import Gathering, search_of
 from memsvc.engine.context.past import PastGathering
 from memsvc.engine.index.indexer import Indexer
@@ -27,7 +28,7 @@ from memsvc.ports.tokenizer import Tokenizer
 KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048
 KEPT_CHARS = 32 * 1024 * 1024
-"""Beyond any of these the oldest contexts are forgotten."""
+"""Beyond one of these, the user who has most of it loses the oldest context."""
 ID_BYTES = 12
 
 
@@ -43,24 +44,42 @@ class Run:
         self._batches: Iterator[list[Event]] | None = building.batches()
         self._events: list[Event] = []
         self._lock = threading.Lock()
+        self._is_abandoned = False
 
-    @property
-    def holds(self) -> dict[str, int]:
-        """Return the revisions of the memories that the context holds, by id."""
+    def holds(self, index: int) -> dict[str, Held]:
+        """Return what whoever got the events up to the one numbered *index* holds, by id.
+
+        That is what the items told them, on top of what they held before; who got the summary holds the whole context.
+        """
         with self._lock:
-            return dict(self._building.ledger.holds)
+            told = self._events[: index + 1]
+            if isinstance(told[-1], Summary):
+                return dict(self._building.ledger.holds)
+            items = {event.memory_id: event.held for event in told if isinstance(event, Item) and event.held}
+            return {**(self._building.earlier or {}), **items}
 
     def after(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next events after the one numbered *index*, as many as come together; none at the end.
+
+        Once the context is abandoned, only what was told already.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
         with self._lock:
-            while index + 1 >= len(self._events) and self._batches is not None:
+            while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
                 self._building.deadline = deadline
                 self._go_on(self._batches)
             return [*enumerate(self._events)][index + 1 :]
+
+    def abandon(self) -> None:
+        """Stop what goes on in the background, since nobody listens any more; the context can still be gone on with."""
+        self._is_abandoned = True
+        self._building.abandon()
+
+    def revive(self) -> None:
+        """Go on after all."""
+        self._is_abandoned = False
 
     @property
     def told(self) -> int:
@@ -78,6 +97,7 @@ class Run:
             return
         self._events += batch
         self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
+        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, Item) and event.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +108,11 @@ class Rendered:
     markdown: str
     events: tuple[Event, ...]
 
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """Return what `ContextQuery.earlier` takes for a delta since this context."""
+        return self.run_id, len(self.events) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -95,7 +120,8 @@ class Sources:
 
     Attributes:
         random: Gives so many random bytes.
-        session_limit: How many tokens the session of a scope may hold, where that is known.
+        least_core_trust: The trust that what neither the user nor an agent wrote must have to stand among the core.
+        session_size: Returns how many tokens the session of a scope holds, and may hold, where that is known.
     """
 
     reads: MemoryReads
@@ -105,7 +131,8 @@ class Sources:
     tokenizer: Tokenizer
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
-    session_limit: Callable[[Scope], int | None] = lambda _: None
+    session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
+    least_core_trust: float = 0.0
 
 
 class Contexts:
@@ -113,6 +140,7 @@ class Contexts:
 
     def __init__(self, sources: Sources, *, threads: int) -> None:
         self._sources = sources
+        self._tokenizer = Counting(sources.tokenizer)
         self._gathering = Gathering(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
@@ -129,13 +157,14 @@ class Contexts:
             InvalidRequestError: The earlier context is unknown.
         """
         sources = self._sources
-        earlier = self._known(query.earlier, query.scope, "earlier_cursor").holds if query.earlier else None
+        earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
         materials = Materials(
             gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
-            tokenizer=sources.tokenizer,
+            tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
-            session_limit=sources.session_limit(query.scope) if query.scope.session_id else None,
+            session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
+            least_core_trust=sources.least_core_trust,
         )
         run = Run(sources.random(ID_BYTES), Building(query, materials, sources.now()), time.monotonic())
         with self._lock:
@@ -152,6 +181,7 @@ class Contexts:
         run = self._known(run_id, scope, "cursor")
         if index >= run.told:
             raise _unknown("cursor")
+        run.revive()
         return run
 
     def render(self, query: ContextQuery, deadline: Deadline) -> Rendered:
@@ -176,6 +206,12 @@ class Contexts:
             raise NotReadyError(self._sources.indexer.pending)
         return self._sources.recall.search(search_of(query), deadline)
 
+    def _held(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
+        run = self._known(run_id, scope, "earlier_cursor")
+        if index >= run.told:
+            raise _unknown("earlier_cursor")
+        return run.holds(index)
+
     def _known(self, run_id: bytes, scope: Scope, field: str) -> Run:
         run = self._runs.get(run_id)
         if run is None or run.scope != scope or time.monotonic() - run.began > KEPT_SECONDS:
@@ -183,14 +219,22 @@ class Contexts:
         return run
 
     def _forget(self) -> None:
-        oldest_first: Sequence[Run] = [*self._runs.values()]
-        excess = sum(run.chars for run in oldest_first) - KEPT_CHARS
         bound = time.monotonic() - KEPT_SECONDS
-        for run in oldest_first:
-            if run.began >= bound and excess <= 0 and len(self._runs) <= KEPT_CONTEXTS:
-                return
-            excess -= run.chars
-            del self._runs[run.id]
+        while self._runs and (oldest := next(iter(self._runs.values()))).began < bound:
+            del self._runs[oldest.id]
+        while len(self._runs) > KEPT_CONTEXTS:
+            self._forget_one_of_most(lambda _: 1)
+        while sum(run.chars for run in self._runs.values()) > KEPT_CHARS:
+            self._forget_one_of_most(lambda run: run.chars)
+
+    def _forget_one_of_most(self, weight: Callable[[Run], int]) -> None:
+        """Forget the oldest context of the user who has most: nobody pushes the contexts of others out."""
+        weights: Counter[str] = Counter()
+        for run in self._runs.values():
+            weights[run.scope.owner] += weight(run)
+        most = max(weights, key=weights.__getitem__)
+        oldest = next(run for run in self._runs.values() if run.scope.owner == most)
+        del self._runs[oldest.id]
 
 
 def _unknown(field: str) -> InvalidRequestError:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from memsvc.domain.clock import to_micros
 from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
-from memsvc.domain.filters import And, AnyOf, Field, Not
-from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
+from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.query import Order, OrderField
 from memsvc.domain.scope import Reach, Scope
 from memsvc.ports.metadata import IndexFeed, MemoryReads
@@ -22,22 +22,34 @@ KEPT = 1_024
 """So many projects of users are kept."""
 KEPT_CHARS = 256 * 1024
 """Larger ones are read anew each time."""
-FRESH_SECONDS = 60.0
+FRESH = timedelta(seconds=60)
 """After so long an entry is read anew whatever happened: access counts change without a change in the feed."""
 LOOKED_THROUGH = 256
 """More changes than these are not looked through to see whom they concern."""
-_REMINDED = And((AnyOf(Field.STATUS, (Status.ACTIVE.value,)), Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))))
+_REMINDED = And(
+    (
+        AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
+        Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,))),
+        Not(AnyOf(Field.LAYER, (Layer.SESSION.value,))),
+    )
+)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The essentials of one project of a user, or of their global memories, as of a position of the feed."""
+    """The essentials of one project of a user, or of their global memories, as of a position of the feed.
+
+    Attributes:
+        began: When they were read.
+        until: When they have to be read anew though nobody writes: one of them ends, or another begins to hold.
+    """
 
     lists: tuple[Sequence[Memory], ...]
     rows: frozenset[int]
     position: int
     commits: int
-    time: float
+    began: datetime
+    until: datetime
 
 
 class Core:
@@ -67,7 +79,7 @@ class Core:
             BackendUnavailableError: The store cannot be reached.
         """
         now = self._now()
-        projects = [self._of(scope.owner, project) for project in dict.fromkeys(("", scope.project_id))]
+        projects = [self._of(scope.owner, project, now) for project in dict.fromkeys(("", scope.project_id))]
         core, active, preferences, reminders = (
             [memory for lists in projects for memory in lists[number] if is_current(memory, now)] for number in range(4)
         )
@@ -85,18 +97,36 @@ class Core:
             is_incomplete=any(len(part) > limit for part in (core, active, preferences, due)),
         )
 
-    def _of(self, owner: str, project: str) -> tuple[Sequence[Memory], ...]:
+    def standing(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of one project, or with "" the global ones.
+
+        The most important come first, at most `LIST` and one more of each; none is in both.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        now, seen = self._now(), set[str]()
+        core, active, *_ = self._of(owner, project, now)
+        first, second = (
+            _unseen(sorted((one for one in part if is_current(one, now)), key=_by_importance), seen)
+            for part in (core, active)
+        )
+        return first, second
+
+    def _of(self, owner: str, project: str, now: datetime) -> tuple[Sequence[Memory], ...]:
         name = (owner, project)
         commits = self._commits
         kept = self._kept.get(name)
-        if kept is not None and self._is_fresh(kept, Reach(owner, (project,)), commits):
+        if (
+            kept is not None
+            and kept.began <= now < kept.until
+            and self._is_fresh(kept, Reach(owner, (project,)), commits)
+        ):
             return kept.lists
-        return self._read(name, commits)
+        return self._read(name, commits, now)
 
     def _is_fresh(self, kept: _Kept, reach: Reach, commits: int) -> bool:
         """Return whether no change since concerns what is kept; then it is as good as new."""
-        if time.monotonic() - kept.time >= FRESH_SECONDS:
-            return False
         if kept.commits == commits:
             return True
         changes = self._feed.since(kept.position, limit=LOOKED_THROUGH)
@@ -113,30 +143,45 @@ class Core:
                 kept.commits, kept.position = commits, changes[-1].position if changes else kept.position
         return True
 
-    def _read(self, name: tuple[str, str], commits: int) -> tuple[Sequence[Memory], ...]:
+    def _read(self, name: tuple[str, str], commits: int, now: datetime) -> tuple[Sequence[Memory], ...]:
         # In this order: what is committed between is seen by the lists, and looked through once more later.
-        position, started = self._feed.head(), time.monotonic()
-        lists = tuple(self._lists(Reach(name[0], (name[1],))))
+        position, reach = self._feed.head(), Reach(name[0], (name[1],))
+        lists = tuple(self._lists(reach, now))
+        until = self._until(lists, reach, now)
         memories = [memory for part in lists for memory in part]
         with self._lock:
             self._kept.pop(name, None)
             if sum(len(memory.content) for memory in memories) <= KEPT_CHARS:
                 rows = frozenset(memory.row for memory in memories)
-                self._kept[name] = _Kept(lists, rows, position, commits, started)
+                self._kept[name] = _Kept(lists, rows, position, commits, now, until)
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
         return lists
 
-    def _lists(self, reach: Reach) -> Iterator[Sequence[Memory]]:
+    def _lists(self, reach: Reach, now: datetime) -> Iterator[Sequence[Memory]]:
         for essential in Essential:
-            yield self._reads.essentials(essential, reach=reach, limit=LIST + 1)
-        yield self._reads.page(
+            yield self._reads.essentials(essential, reach=reach, now=now, limit=LIST + 1)
+        yield self._reminders(reach, now, Not(Range(Field.VALID_FROM, above=to_micros(now))), LIST + 1)
+
+    def _reminders(self, reach: Reach, now: datetime, begun: Filter, limit: int) -> list[Memory]:
+        """Return what is due before the list is read anew, the earliest first: the last may not be due yet."""
+        ended = (Not(Range(field, at_most=to_micros(now))) for field in (Field.EXPIRE_TIME, Field.VALID_TO))
+        return self._reads.page(
             reach=reach,
-            where=And((_REMINDED, may_remind(self._now(), 2 * REMINDER_SPAN))),
+            where=And((_REMINDED, may_remind(now - REMINDER_SPAN, now + REMINDER_SPAN + FRESH), begun, *ended)),
             order=Order(OrderField.EVENT_TIME, descending=False),
             after=None,
-            limit=LIST + 1,
+            limit=limit,
         )
+
+    def _until(self, lists: Sequence[Sequence[Memory]], reach: Reach, now: datetime) -> datetime:
+        begin_soon = Range(Field.VALID_FROM, above=to_micros(now), at_most=to_micros(now + FRESH))
+        if self._reminders(reach, now, begin_soon, 1):
+            return now
+        moments = [now + FRESH, self._reads.next_essential(reach=reach, now=now)]
+        moments += [moment for part in lists for memory in part for moment in (memory.expire_time, memory.valid_to)]
+        moments += [memory.event_time and memory.event_time + REMINDER_SPAN for memory in lists[-1]]
+        return min(moment for moment in moments if moment is not None and moment > now)
 
 
 def _unseen(memories: Iterable[Memory], seen: set[str]) -> list[Memory]:

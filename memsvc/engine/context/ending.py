@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from memsvc.domain.citations import citation
-from memsvc.domain.context import ContextQuery, LeftOut, Locale, Reason, Section, Summary
+from memsvc.domain.context import ContextQuery, Held, LeftOut, Locale, Reason, Section, Summary
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.phrases import CLOSING, OPENING, left_out_line, removed_line
 
@@ -16,12 +16,13 @@ REMOVED_MARKS = 20
 RESERVED_TOKENS = 160
 """Kept free for the line that says what was left out, or a twentieth of a small budget."""
 _PART = 20
+_HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
 
 
 class Books(Protocol):
     """What the ending needs to know of a context."""
 
-    holds: dict[str, int]
+    holds: dict[str, Held]
     counts: dict[Section, list[int]]
     left_out: dict[tuple[Section, Reason], list[str]]
     texts: list[str]
@@ -35,26 +36,21 @@ def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
 class Ending:
     """Closes a context."""
 
-    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, int] | None) -> None:
+    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
         self._query = query
         self._count = tokenizer.count
         self._earlier = earlier
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def nothing(self, sections: Sequence[Section]) -> Summary:
+    def nothing(self, books: Books, sections: Sequence[Section]) -> Summary:
         """Return the summary of a context that has no room for anything."""
         total = self._query.total_tokens
-        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)))
+        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(books))
 
     def summary(self, books: Books, sections: Sequence[Section]) -> Summary:
         """Return the summary: its text says as much of what was left out as there is room for."""
-        left_out = tuple(
-            LeftOut(section, reason, len(ids), tuple(filter(None, ids[:NAMED_IDS])))
-            for (section, reason), ids in sorted(
-                books.left_out.items(), key=lambda entry: (list(Section).index(entry[0][0]), entry[0][1])
-            )
-        )
+        left_out = _left_out(books)
         removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
         before = "".join(books.texts)
         for text in (*self._texts(left_out, removed), ""):
@@ -82,6 +78,19 @@ class Ending:
         if total:
             yield f"{'Left out' if locale is Locale.EN else '未列出'}: {total}\n{CLOSING}"
         yield CLOSING
+
+
+def _left_out(books: Books) -> tuple[LeftOut, ...]:
+    """Return what was left out by section and reason; what another section shows all the same is not missing."""
+    found = []
+    order = list(Section)
+    for (section, reason), ids in sorted(
+        books.left_out.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
+    ):
+        missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in books.holds]
+        if missing:
+            found.append(LeftOut(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
+    return tuple(found)
 
 
 def _pair(counts: Sequence[int] | None) -> tuple[int, int]:

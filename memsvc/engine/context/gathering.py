@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
-from memsvc.domain.essentials import Essentials, is_current
+from memsvc.domain.essentials import is_in_use
 from memsvc.domain.limits import SNIPPET_MAX
-from memsvc.domain.memory import Memory, Status, Tier
+from memsvc.domain.memory import Memory
 from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach, Scope, Visibility
-from memsvc.engine.context.core import LIST, Core
+from memsvc.engine.context.core import Core
 from memsvc.ports.metadata import MemoryReads
 
 SESSION_MESSAGES = 1_000
@@ -23,16 +23,25 @@ RECENT_MEMORIES = 500
 class Gathers(Protocol):
     """Reads what each section is chosen from. Safe to use from several threads."""
 
-    def essentials(self, query: ContextQuery) -> Essentials:
-        """Return the core and active memories, the most important first."""
+    def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of a project, or with "" the global ones, the most important first.
+
+        There may be one more of each than `LIST`.
+        """
         ...
 
     def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
-        """Return the newest messages and private memories of the scope's session, in the order of writing."""
+        """Return the newest messages and private memories of the scope's session, in the order of writing.
+
+        There may be one more than `SESSION_MESSAGES`.
+        """
         ...
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
-        """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
+        """Return the project's SHORT_TERM memories that were changed lately, the latest last.
+
+        There may be one more than `RECENT_MEMORIES`.
+        """
         ...
 
 
@@ -43,31 +52,27 @@ class Gathering:
         self._reads = reads
         self._core = core
 
-    def essentials(self, query: ContextQuery) -> Essentials:
-        """Return the core and active memories."""
-        return self._core.load(query.scope, limit=LIST)
+    def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of a project."""
+        return self._core.standing(query.scope.owner, project)
 
     def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
         scope = query.scope
         reach = Reach.from_scope(scope, Visibility.PROJECT)
-        rows = self._reads.session_rows(scope.session_id, reach=reach, limit=SESSION_MESSAGES)
+        rows = self._reads.session_rows(scope.session_id, reach=reach, now=now, limit=SESSION_MESSAGES + 1)
         return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
         reach = Reach.from_scope(query.scope, Visibility.PROJECT)
         since = now - timedelta(days=RECENT_DAYS)
-        rows = self._reads.recent_rows(since=since, reach=reach, limit=RECENT_MEMORIES)
+        rows = self._reads.recent_rows(since=since, reach=reach, now=now, limit=RECENT_MEMORIES + 1)
         return sorted(self._in_use(rows, reach, now), key=happened)
 
     def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
         """Return the memories of these rows that are in use still, when they are read."""
-        return [
-            memory
-            for memory in self._reads.by_rows(rows, reach=reach).values()
-            if memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
-        ]
+        return [memory for memory in self._reads.by_rows(rows, reach=reach).values() if is_in_use(memory, now)]
 
 
 def search_of(query: ContextQuery) -> SearchQuery:

@@ -10,11 +10,11 @@ from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.memory import Memory
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.phrases import age, heading
+from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
-_CHARS_A_TOKEN = 8
+CHARS_A_TOKEN = 8
 """No text of a language has fewer tokens than one for so many characters; what is longer need not be counted."""
 _LEAST_CHARS = 24
 """A shorter piece says nothing."""
@@ -22,17 +22,32 @@ _NEARLY = 8
 """With so few tokens left over, an excerpt is long enough."""
 ELLIPSIS = "…"
 
-_TAG = re.compile(r"<(?=\s*/?\s*memory)", re.IGNORECASE)
-_MARK = re.compile(r"\[(?=\s*mem\s*:)", re.IGNORECASE)
+_UNSEEN = (
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
+)
+"""White space, and what leaves no trace on paper but would part the letters of a word."""
+
+
+def _unseen_between(letters: str) -> str:
+    return "".join(f"{_UNSEEN}{letter}" for letter in letters)
+
+
+_TAG = re.compile(f"[<\uff1c\ufe64](?={_UNSEEN}[/\uff0f]?{_unseen_between('memory')})", re.IGNORECASE)
+_MARK = re.compile(rf"[\[\uff3b](?={_unseen_between('mem')}{_UNSEEN}[:\uff1a])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A text and what it costs."""
+    """A text and what it costs.
+
+    Attributes:
+        excerpt: What of the memory it shows, as the service's own text; empty: all.
+    """
 
     text: str
     tokens: int
-    is_excerpt: bool = False
+    excerpt: str = ""
 
 
 NO_LINE = Line("", 0)
@@ -46,6 +61,13 @@ def most_of(room: int) -> int:
     return max(room // 4, min(ITEM_TOKENS, room // 2), min(LEAST_TOKENS, room))
 
 
+def least_room(tokens: int) -> int:
+    """Return the least room in which one memory may cost so many tokens."""
+    if tokens <= LEAST_TOKENS:
+        return tokens
+    return 2 * tokens if tokens <= ITEM_TOKENS else 4 * tokens
+
+
 class Lines:
     """Writes the lines of one context.
 
@@ -56,7 +78,7 @@ class Lines:
     def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> None:
         self._locale, self._zone = query.locale, query.zone
         self._today = now.astimezone(query.zone).date()
-        self._count = tokenizer.count
+        self.cost = self._count = tokenizer.count
         self._headings: dict[Section, Line] = {}
 
     def heading(self, section: Section) -> Line:
@@ -75,14 +97,14 @@ class Lines:
             return None
         front = self._front(section, memory)
         for body, is_excerpt in _bodies(memory, part):
-            if len(body) <= most * _CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
+            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
                 return line
-        return self._cut(front, _as_data((part or memory.content)[: most * _CHARS_A_TOKEN]), most)
+        return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
     def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
         text = f"{front}{_as_data(body)}\n"
         tokens = self._count(text)
-        return Line(text, tokens, is_excerpt) if tokens <= most else None
+        return Line(text, tokens, body if is_excerpt else "") if tokens <= most else None
 
     def _cut(self, front: str, body: str, most: int) -> Line | None:
         """Return the beginning of a body, nearly as much of it as there is room for."""
@@ -90,10 +112,11 @@ class Lines:
         low, high = _LEAST_CHARS, len(body)
         while low <= high and (best is None or best.tokens < most - _NEARLY):
             middle = (low + high) // 2
-            text = f"{front}{body[:middle].rstrip()}{ELLIPSIS}\n"
+            piece = f"{body[:middle].rstrip()}{ELLIPSIS}"
+            text = f"{front}{piece}\n"
             tokens = self._count(text)
             if tokens <= most:
-                best, low = Line(text, tokens, is_excerpt=True), middle + 1
+                best, low = Line(text, tokens, piece), middle + 1
             else:
                 high = middle - 1
         return best
@@ -106,7 +129,8 @@ class Lines:
         # A title that is the beginning of the content says nothing, and costs tokens.
         is_new = memory.title and not memory.content.lstrip().startswith(memory.title)
         title = f" {_as_data(memory.title)} —" if is_new else ""
-        return f"- {citation(memory.id)} {when} ({old}){said}{title} "
+        origin = origin_mark(memory.origin, self._locale)
+        return f"- {citation(memory.id)} {when} ({old}){origin}{said}{title} "
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:

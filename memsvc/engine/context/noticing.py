@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from memsvc.domain.context import ALMOST_FULL, NEARLY, NEARLY_FULL, Locale, Notice, Severity
-from memsvc.text.phrases import message
+from memsvc.domain.context import ALMOST_FULL, NEARLY, NEARLY_FULL, Locale, Notice, Section, Severity
+from memsvc.text.phrases import HEADINGS, message
 
 
 class Notices:
@@ -22,6 +22,11 @@ class Notices:
         """Say that the search did not find all that it might have."""
         said = message("RETRIEVAL_INCOMPLETE", self._locale, detail=detail)
         return Notice(Severity.WARNING, "RETRIEVAL_INCOMPLETE", said)
+
+    def late(self, sections: Sequence[Section]) -> Notice:
+        """Say that there was no time for some sections."""
+        names = ", ".join(HEADINGS[self._locale][section] for section in Section if section in sections)
+        return Notice(Severity.WARNING, "DEADLINE", message("DEADLINE", self._locale, detail=names))
 
     def count(self, code: str, value: int, limit: int) -> Iterator[Notice]:
         """Say that there are nearly, or more than, as many memories as a tier is meant for."""

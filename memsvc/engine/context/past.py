@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.context import RECENT_DAYS, ContextQuery
-from memsvc.domain.essentials import Essentials
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Layer, Memory, Tier
@@ -35,26 +34,26 @@ class PastGathering:
         self._moment = as_of.known_time
         self._retrospect = Retrospect(reads)
 
-    def essentials(self, query: ContextQuery) -> Essentials:
-        """Return the core and active memories."""
-        core = self._page(query, Visibility.PROJECT_AND_GLOBAL, (_SHARED, _IS_CORE), _BY_IMPORTANCE, LIST)
-        others = (_SHARED, _IS_ACTIVE, Not(_IS_CORE))
-        active = self._page(query, Visibility.PROJECT_AND_GLOBAL, others, _BY_IMPORTANCE, LIST)
+    def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of a project."""
+        where = Visibility.PROJECT if project else Visibility.GLOBAL
+        core = self._page(query, where, (_SHARED, _IS_CORE), _BY_IMPORTANCE, LIST + 1)
+        active = self._page(query, where, (_SHARED, _IS_ACTIVE, Not(_IS_CORE)), _BY_IMPORTANCE, LIST + 1)
         core, active = (sorted(part, key=lambda one: (-one.importance, one.row)) for part in (core, active))
-        return Essentials(core, active)
+        return core, active
 
     def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
         del now
         test = AnyOf(Field.SESSION_ID, (query.scope.session_id,))
-        found = self._page(query, Visibility.PROJECT, (test,), _NEWEST, SESSION_MESSAGES)
+        found = self._page(query, Visibility.PROJECT, (test,), _NEWEST, SESSION_MESSAGES + 1)
         return sorted(found, key=lambda memory: memory.row)
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed in the days before *now*, the latest last."""
         since = Range(Field.UPDATE_TIME, at_least=to_micros(now - timedelta(days=RECENT_DAYS)))
         tests = (AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,)), since)
-        return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES), key=happened)
+        return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES + 1), key=happened)
 
     def _page(
         self, query: ContextQuery, visibility: Visibility, tests: Sequence[Filter], order: Order, limit: int

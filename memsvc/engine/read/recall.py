@@ -113,9 +113,11 @@ class Recall:
 
         def tell(near: Retrieved) -> None:
             if early is not None:
-                first = self._readers.ranker.rank(query, near, reach=reach, now=self._now())
-                found = self._refined(query, first, near, place)
-                early(replace(self._reply(query, found, reach, started), has_more=False))
+                # A reranker would hold up the early answer, and take the time that the whole one needs it for.
+                quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
+                first = self._readers.ranker.rank(quick, near, reach=reach, now=self._now())
+                found = self._refined(quick, first, near, place)
+                early(replace(self._reply(quick, found, reach, started), has_more=False))
 
         found = self._found(query, place, tell if early else None)
         reply = self._reply(query, found, reach, started)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.diversity import Wording, collapsed, diversified
+from memsvc.domain.diversity import Wording, diversified
 from memsvc.domain.entries import ordinal_of
 from memsvc.domain.errors import (
     BackendUnavailableError,
@@ -18,6 +18,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.memory import Memory
 from memsvc.domain.query import SearchQuery, Skipped
+from memsvc.domain.repetition import Saying, collapsed
 from memsvc.domain.scope import Reach
 from memsvc.engine.read.ranking import Ranking
 from memsvc.engine.read.sources import HitReads
@@ -93,10 +94,11 @@ class Refining:
             stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
             refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
             return refined
-        wordings = {row: Wording.of(terms(text), beyond=_beyond(memories[row])) for row, text in texts.items()}
         if wanted.collapse_threshold is not None:
-            _collapse(refined, wordings, wanted.collapse_threshold)
+            sayings = {row: Saying.of(text, beyond=_beyond(memories[row])) for row, text in texts.items()}
+            _collapse(refined, sayings, wanted.collapse_threshold)
         if wanted.mmr_lambda is not None:
+            wordings = {row: Wording.of(terms(text)) for row, text in texts.items()}
             scores = [place.score for place in refined.places]
             order = diversified(scores, [_wording(wordings, place) for place in refined.places], wanted.mmr_lambda)
             refined.places = [refined.places[number] for number in order]
@@ -157,9 +159,9 @@ def _beyond(memory: Memory) -> str:
     return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
 
 
-def _collapse(refined: Refined, wordings: Mapping[int, Wording], threshold: float) -> None:
+def _collapse(refined: Refined, sayings: Mapping[int, Saying], threshold: float) -> None:
     places = refined.places
-    groups = collapsed([_wording(wordings, place) for place in places], threshold)
+    groups = collapsed([sayings.get(place.row) or Saying.of("") for place in places], threshold)
     refined.places = [places[group[0]] for group in groups]
     refined.collapsed = {
         places[first].memory_id: tuple(places[number].memory_id for number in others)

@@ -107,8 +107,8 @@ def _shares(shares: pb.ContextShares) -> Shares:
     return Shares(core=shares.core, session=shares.session, short_term=shares.short_term, long_term=shares.long_term)
 
 
-def _earlier(cursor: str) -> bytes:
-    return tokens.context_place(cursor, field="earlier_cursor")[0] if cursor else b""
+def _earlier(cursor: str) -> tuple[bytes, int] | None:
+    return tokens.context_place(cursor, field="earlier_cursor") if cursor else None
 
 
 def _response(run_id: bytes, index: int, event: Event) -> pb.BuildContextResponse:

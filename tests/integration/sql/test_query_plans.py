@@ -91,9 +91,12 @@ USES: dict[str, Use] = {
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
     "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
-    "essentials": lambda store: [store.memories.essentials(essential, reach=ADA, limit=9) for essential in Essential],
-    "session_rows": lambda store: store.memories.session_rows("s", reach=ADA, limit=9),
-    "recent_rows": lambda store: store.memories.recent_rows(since=NOW, reach=ADA, limit=9),
+    "essentials": lambda store: [
+        store.memories.essentials(essential, reach=ADA, now=NOW, limit=9) for essential in Essential
+    ],
+    "next_essential": lambda store: store.memories.next_essential(reach=ADA, now=NOW),
+    "session_rows": lambda store: store.memories.session_rows("s", reach=ADA, now=NOW, limit=9),
+    "recent_rows": lambda store: store.memories.recent_rows(since=NOW, reach=ADA, now=NOW, limit=9),
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
     "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),

@@ -425,6 +425,53 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     run(*words, "--since", "x", code=1)
 
 
+def test_a_context_can_be_shared_out_narrowed_and_resumed(run: Any) -> None:
+    """Parts of the budget, tags and kinds of what is retrieved, a time of validity, the rest of a stream."""
+    otter = run("add", "The otter sleeps by the river.", "--tag", "zoo").split()[0]
+    heron = run("add", "河边有一只苍鹭。", "--tag", "lake", "--kind", "note").split()[0]
+    words = ["context", "otter river 苍鹭", "--json"]
+
+    def cited(*narrowing: str) -> set[str]:
+        return {one["memoryId"] for one in json.loads(run(*words, *narrowing)).get("citations", [])}
+
+    streamed = [json.loads(line) for line in run(*words, "--stream").splitlines()]
+    resumed = [json.loads(line) for line in run(*words, "--resume", streamed[0]["cursor"]).splitlines()]
+    shared = json.loads(run(*words, "--stream", "--share", "core=0.25", "--share", "long_term=0.75").splitlines()[0])
+
+    assert resumed == streamed[1:]
+    budgets = {one["section"]: one.get("budgetTokens", 0) for one in shared["plan"]["sections"]}
+    assert budgets["CONTEXT_SECTION_LONG_TERM"] == pytest.approx(3 * budgets["CONTEXT_SECTION_GLOBAL_CORE"], abs=3)
+    assert budgets["CONTEXT_SECTION_SESSION"] == 0
+    assert cited() == {otter, heron}
+    assert cited("--tag", "zoo") == {otter}
+    assert cited("--kind", "note") == {heron}
+    assert len(cited("--relevant-limit", "1")) == 1
+    assert cited("--min-score", "1") == set()
+    assert cited("--valid-at", "2001-01-01") == {otter, heron}
+    for wrong in ("core", "core=much", "cores=0.5"):
+        run(*words, "--share", wrong, code=2)
+
+
+def test_a_search_can_be_refined(run: Any) -> None:
+    """Near-duplicates once, novelty, words first, a time of validity; without a reranker none can be asked for."""
+    for content in ("The otter sleeps.", "the otter sleeps", "水獭在睡觉。", "水獭在睡觉！"):
+        run("add", content)
+
+    plain = json.loads(run("search", "otter 水獭", "--json"))["hits"]
+    collapsed = json.loads(run("search", "otter 水獭", "--json", "--collapse"))["hits"]
+    diverse = json.loads(run("search", "otter 水獭", "--json", "--diverse"))["hits"]
+    answers = [json.loads(line) for line in run("search", "otter 水獭", "--json", "--stream").splitlines()]
+    shown = run("search", "otter 水獭", "--stream")
+
+    assert (len(plain), len(collapsed), len(diverse)) == (4, 2, 4)
+    assert [next(iter(answer)) for answer in answers] == ["early", "fused"]
+    assert [hit["memory"]["id"] for hit in answers[-1]["fused"]["hits"]] == [hit["memory"]["id"] for hit in plain]
+    assert shown.count("The otter sleeps.") == 2
+    assert len(json.loads(run("search", "otter", "--json", "--valid-at", "2001-01-01"))["hits"]) == 4
+    assert json.loads(run("search", "otter", "--json", "--min-score", "1")).get("hits", []) == []
+    run("search", "otter", "--rerank", code=1)
+
+
 def test_what_a_start_loads_is_listed(run: Any) -> None:
     """Core memories and preferences, each with what it is."""
     assert run("load") == ""

@@ -44,3 +44,41 @@ def test_what_is_not_used_flows_on() -> None:
         allowance.spend(50)
 
     assert rooms == [100, 50, 500, 650, 800, 750]
+
+
+def test_what_is_not_needed_flows_back() -> None:
+    """What later sections are known not to need; what is not known keeps its share."""
+    needs = {Section.SESSION: 20, Section.SHORT_TERM: 900}
+    allowance = Allowance(1_000, Shares())
+
+    room = allowance.open(Section.GLOBAL_CORE, needs.get)
+
+    assert room == 1_000 - 20 - 200 - 200
+
+
+def test_shares_of_sections_that_are_not_wanted_are_free() -> None:
+    """And the project's core has the share of the core when it stands for it alone."""
+    allowance = Allowance(1_000, Shares(), [Section.PROJECT_CORE, Section.SHORT_TERM])
+
+    assert allowance.open(Section.PROJECT_CORE) == 800
+    assert own_shares(1_000, Shares(), [Section.PROJECT_CORE]) == {Section.PROJECT_CORE: 100}
+    assert own_shares(1_000, Shares(), [Section.GLOBAL_CORE, Section.PROJECT_CORE])[Section.PROJECT_CORE] == 0
+
+
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(0, 100), min_size=4, max_size=4).filter(any),
+    st.lists(st.integers(0, 10_000), min_size=6, max_size=6),
+)
+def test_nobody_gets_less_than_share_or_need(total: int, weights: list[int], wishes: list[int]) -> None:
+    """However greedy the sections before it are."""
+    shares = Shares(*(weight / sum(weights) for weight in weights))
+    allowance, own = Allowance(total, shares), own_shares(total, shares)
+    needs = dict(zip(Section, wishes, strict=True))
+
+    for section in Section:
+        room = allowance.open(section, lambda one, _: needs[one])
+        assert room >= min(own[section], needs[section])
+        allowance.spend(min(room, needs[section]))
+
+    assert allowance.spent <= total

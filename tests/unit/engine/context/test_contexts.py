@@ -7,25 +7,33 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from memsvc.bootstrap import running
 from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
+from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
+from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import InvalidRequestError
-from memsvc.domain.memory import Kind, Layer, Memory, Tier
+from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
+from memsvc.engine.context import contexts
+from memsvc.engine.context.lines import least_room, most_of
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
-
-HERE = Scope("ada", project_id="web", session_id="s1")
-WORLD = Scope("ada")
-WHOLE = ContextQuery(HERE, text="otter river")
+from tests.unit.engine.context.stock import (
+    HERE,
+    WHOLE,
+    WORLD,
+    events,
+    remember,
+    shown,
+    stock,
+    summary,
+    text_of,
+)
 
 
 @pytest.fixture(params=["bpe", "estimate"])
@@ -42,53 +50,6 @@ def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Appl
     )
     with running(settings) as application:
         yield application
-
-
-def remember(application: Application, scope: Scope, content: str, **fields: Any) -> Memory:
-    """Store a memory and wait until searches find it."""
-    written = application.remember.create(scope, Draft(content, **fields), WriteOptions(wait_for=WaitFor.STORED))
-    application.indexer.reached(written.position).result(timeout=30)
-    return written.memory
-
-
-def events(application: Application, query: ContextQuery) -> list[Event]:
-    """Build a context and return its events."""
-    return [*application.contexts.render(query, Deadline()).events]
-
-
-def shown(happened: list[Event], section: Section | None = None) -> list[str]:
-    """Return the ids of the memories shown, in order."""
-    return [one.memory_id for one in happened if isinstance(one, Item) and section in {None, one.section}]
-
-
-def summary(happened: list[Event]) -> Summary:
-    """Return the last event."""
-    last = happened[-1]
-    assert isinstance(last, Summary)
-    return last
-
-
-def text_of(happened: list[Event]) -> str:
-    """Return the whole text."""
-    return "".join(one.text for one in happened if not isinstance(one, Notice))
-
-
-def stock(application: Application) -> dict[str, Memory]:
-    """Store a memory for every section, and some for none."""
-    return {
-        "rule": remember(application, WORLD, "Answer in short sentences.", layer=Layer.CORE, importance=5),
-        "habit": remember(application, WORLD, "Coffee is black.", tier=Tier.ACTIVE),
-        "project rule": remember(application, HERE, "The main branch is protected.", tier=Tier.CORE),
-        "hello": remember(application, HERE, "Shall we count them?", kind=Kind.MESSAGE, speaker="Ann"),
-        "secret": remember(application, HERE, "Yes, at noon.", layer=Layer.SESSION, kind=Kind.MESSAGE, speaker="Bo"),
-        "fact": remember(application, Scope("ada", "web"), "The otter lives in the river."),
-        "note": remember(application, Scope("ada", "web"), "Deployed at nine.", layer=Layer.SHORT_TERM),
-        "global": remember(application, WORLD, "An otter eats fish from the river."),
-        "elsewhere": remember(application, Scope("ada", "other"), "The otter of another river."),
-        "private": remember(
-            application, Scope("ada", "web", session_id="s2"), "A river otter too.", layer=Layer.SESSION
-        ),
-    }
 
 
 def test_sections_come_in_order_with_what_belongs_to_them(application: Application) -> None:
@@ -191,6 +152,36 @@ def test_an_unused_share_flows_on(application: Application) -> None:
     assert summary(happened).sections[Section.LONG_TERM][1] > 0.2 * 2_000 * 2
 
 
+@pytest.mark.parametrize("text", ["", "otter river"])
+def test_what_others_do_not_need_is_lent(application: Application, text: str) -> None:
+    """Core memories beyond their share are shown when the conversation is short; it is shown as well."""
+    made = [
+        remember(application, WORLD, f"Rule {number}: " + f"word{number} " * 20, layer=Layer.CORE)
+        for number in range(12)
+    ]
+    message = remember(application, HERE, "Shall we count them? 我们数一数吧。", kind=Kind.MESSAGE)
+
+    happened = events(application, replace(WHOLE, text=text, total_tokens=3_000))
+
+    assert shown(happened, Section.GLOBAL_CORE) == [memory.id for memory in made]
+    assert summary(happened).sections[Section.GLOBAL_CORE][1] > 0.15 * 3_000
+    assert shown(happened, Section.SESSION) == [message.id]
+    assert not summary(happened).left_out
+
+
+def test_room_for_a_line_is_room_for_it_whole() -> None:
+    """What a section is known to need lets it show its longest memory as it would have with more."""
+    assert all(most_of(least_room(tokens)) >= tokens for tokens in range(1, 10_000))
+
+
+def test_the_only_core_section_has_the_share(application: Application) -> None:
+    """As the plan says, whichever of the two it is."""
+    for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
+        plan = events(application, replace(WHOLE, sections=frozenset({section})))[0]
+        assert isinstance(plan, Plan)
+        assert plan.sections[0][1] > 12_000
+
+
 @pytest.mark.parametrize(("share", "severity"), [(0.5, None), (0.75, Severity.WARNING), (0.9, Severity.CRITICAL)])
 def test_a_session_that_is_nearly_full_is_warned_of(
     application: Application, share: float, severity: Severity | None
@@ -271,7 +262,7 @@ def test_a_delta_holds_what_changed(application: Application) -> None:
     new = remember(application, WORLD, "Never use tabs.", layer=Layer.CORE)
     application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
-    happened = events(application, replace(WHOLE, earlier=first.run_id))
+    happened = events(application, replace(WHOLE, earlier=first.place))
 
     assert shown(happened) == [new.id]
     assert summary(happened).removed_ids == (made["note"].id,)
@@ -317,17 +308,17 @@ def test_a_context_is_known_in_its_scope_alone(application: Application, scope: 
     with pytest.raises(InvalidRequestError):
         application.contexts.resume(run.id, 10_000, HERE)
     with pytest.raises(InvalidRequestError):
-        application.contexts.begin(replace(WHOLE, scope=scope, earlier=run.id))
+        application.contexts.begin(replace(WHOLE, scope=scope, earlier=(run.id, 0)))
 
 
 def test_too_little_time_leaves_the_search_out(application: Application) -> None:
-    """The other sections come, a warning says what is missing, and the summary is the last."""
+    """The core comes, a warning says what is missing, and the summary is the last."""
     made = stock(application)
 
     happened = [*application.contexts.render(WHOLE, Deadline.after(0.0)).events]
 
     assert made["rule"].id in shown(happened)
-    assert [one.code for one in happened if isinstance(one, Notice)] == ["RETRIEVAL_INCOMPLETE"]
+    assert [one.code for one in happened if isinstance(one, Notice)] == ["DEADLINE"]
     assert isinstance(happened[-1], Summary)
 
 
@@ -343,3 +334,22 @@ def test_a_long_memory_is_shown_in_part(application: Application) -> None:
     assert [one.is_excerpt for one in items] == [True, True]
     assert items[0].text.endswith("…\n")
     assert items[1].text.endswith("About otters.\n")
+
+
+@pytest.mark.parametrize(("bound", "value"), [("KEPT_CONTEXTS", 8), ("KEPT_CHARS", 6_000)])
+def test_nobody_pushes_the_contexts_of_others_out(
+    application: Application, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    """Whoever has most loses the oldest one; another's cursor holds."""
+    monkeypatch.setattr(contexts, bound, value)
+    stock(application)
+    mine = application.contexts.render(WHOLE, Deadline())
+    other = Scope("bob", "web", session_id="s1")
+    remember(application, Scope("bob"), "word " * 300, layer=Layer.CORE)
+
+    theirs = [application.contexts.render(replace(WHOLE, scope=other), Deadline()) for _ in range(20)]
+
+    assert application.contexts.resume(mine.run_id, 0, HERE)
+    assert application.contexts.resume(theirs[-1].run_id, 0, other)
+    with pytest.raises(InvalidRequestError):
+        application.contexts.resume(theirs[0].run_id, 0, other)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from memsvc.domain.drafts import Draft, WriteOptions
-from memsvc.domain.essentials import Essentials
+from memsvc.domain.essentials import REMINDER_SPAN, Essentials
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
+from memsvc.engine.context.core import Core
 
 ADA, WEB = Scope("ada"), Scope("ada", "web")
 
@@ -77,3 +78,44 @@ def test_many_changes_are_not_looked_through(application: Application) -> None:
     remember(application, ADA, "a", layer=Layer.CORE)
 
     assert contents(core.load(ADA, limit=9))[0] == ["a"]
+
+
+def test_what_has_ended_takes_no_place(application: Application) -> None:
+    """However many core memories, tasks and notes have ended or lie far off: what holds now is loaded."""
+    now = datetime.now(UTC)
+    for number in range(105):
+        remember(application, ADA, f"Ended {number}.", layer=Layer.CORE, importance=5, valid_to=now - timedelta(days=1))
+        remember(application, ADA, f"Task {number}.", kind=Kind.TASK, event_time=now - timedelta(hours=30))
+    remember(application, ADA, "a", layer=Layer.CORE, tier=Tier.ARCHIVED)
+    remember(application, ADA, "b", layer=Layer.CORE, importance=3)
+    remember(application, ADA, "牙医", kind=Kind.TASK, event_time=now + timedelta(hours=2))
+
+    loaded = application.core.load(ADA, limit=50)
+
+    assert contents(loaded) == [["b"], [], [], ["牙医"]]
+    assert not loaded.is_incomplete
+
+
+def test_what_is_kept_ends_and_begins_in_time(application: Application) -> None:
+    """Nobody writes, and still each memory is loaded from the moment it begins to hold until it ends."""
+    clock = [datetime.now(UTC) + timedelta(minutes=1)]
+    core = Core(application.core._reads, application.core._feed, lambda: clock[0])
+    begin, end = (clock[0] + timedelta(seconds=seconds) for seconds in (10, 20))
+    remember(application, ADA, "a", layer=Layer.CORE, valid_to=end)
+    remember(application, ADA, "b", layer=Layer.CORE, valid_from=begin)
+    remember(application, ADA, "c", kind=Kind.TASK, event_time=end, valid_from=begin)
+    remember(application, ADA, "d", kind=Kind.TASK, event_time=begin + REMINDER_SPAN)
+    remember(application, ADA, "e", kind=Kind.TASK, event_time=end - REMINDER_SPAN)
+    assert contents(core.load(ADA, limit=9)) == [["a"], [], [], ["e"]]
+
+    seen = []
+    for clock[0] in (begin - timedelta(microseconds=1), begin, end, end + timedelta(microseconds=1)):
+        loaded = contents(core.load(ADA, limit=9))
+        seen.append((loaded[0], loaded[3]))
+
+    assert seen == [
+        (["a"], ["e"]),
+        (["a", "b"], ["e", "c", "d"]),
+        (["b"], ["e", "c", "d"]),
+        (["b"], ["c", "d"]),
+    ]

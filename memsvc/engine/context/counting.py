@@ -1,0 +1,30 @@
+"""Counting tokens, each line once: a context that is built again is made of nearly the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from memsvc.ports.tokenizer import Tokenizer
+
+KEPT_COUNTS = 8_192
+KEPT_CHARS = 1_000
+"""Longer texts are counted anew each time; so what is kept stays small."""
+
+
+class Counting:
+    """`memsvc.ports.tokenizer.Tokenizer` that remembers the counts of short texts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Count by *tokenizer*."""
+        self.name = tokenizer.name
+        self._tokenizer = tokenizer
+        self._kept: Callable[[str], int] = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
+
+    def count(self, text: str) -> int:
+        """Count the tokens of *text*."""
+        return self._kept(text) if len(text) <= KEPT_CHARS else self._tokenizer.count(text)
+
+    def ping(self) -> None:
+        """Return when the tokenizer answers."""
+        self._tokenizer.ping()

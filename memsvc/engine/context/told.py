@@ -1,0 +1,64 @@
+"""What the chosen memories of a context say, so that nothing is said twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from memsvc.domain.memory import Memory
+from memsvc.domain.repetition import Saying, is_near_duplicate
+
+THRESHOLD = 0.85
+COMPARED_CHARS = 2_000
+_Bucket = tuple[str, tuple[str, ...]]
+
+
+class Told:
+    """The memories that were chosen so far. What they say is worked out when the first one is compared with them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Memory] = []
+        self._sayings: dict[_Bucket, list[tuple[Saying, Memory]]] = {}
+
+    def add(self, memory: Memory) -> None:
+        """Take in a memory that is going to be shown."""
+        self._waiting.append(memory)
+
+    def twin(self, memory: Memory) -> Memory | None:
+        """Return the first chosen memory that says the same as this one, or nearly."""
+        for chosen in self._waiting:
+            saying = _saying(chosen)
+            self._sayings.setdefault(saying.bucket, []).append((saying, chosen))
+        self._waiting.clear()
+        return _same(_saying(memory), self._sayings)
+
+    def groups(self, memories: Sequence[Memory]) -> list[list[Memory]]:
+        """Return memories that say the same together, the one changed last first, in the order of the first of each."""
+        groups: dict[str, list[Memory]] = {}
+        sayings: dict[_Bucket, list[tuple[Saying, Memory]]] = {}
+        for memory in memories:
+            saying = _saying(memory)
+            twin = _same(saying, sayings)
+            if twin is None:
+                sayings.setdefault(saying.bucket, []).append((saying, memory))
+            groups.setdefault((twin or memory).id, []).append(memory)
+        return [sorted(group, key=lambda one: (one.update_time, one.row), reverse=True) for group in groups.values()]
+
+
+def _same(saying: Saying, sayings: Mapping[_Bucket, Sequence[tuple[Saying, Memory]]]) -> Memory | None:
+    others = sayings.get(saying.bucket, ())
+    return next((memory for other, memory in others if is_near_duplicate(saying, other, THRESHOLD)), None)
+
+
+def _saying(memory: Memory) -> Saying:
+    beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
+    happened_on = "" if memory.event_time is None else f"{memory.event_time:%Y-%m-%d}"
+    return _kept_saying(memory.title, memory.content[:COMPARED_CHARS], beyond, (memory.speaker, happened_on))
+
+
+@lru_cache(maxsize=4096)
+def _kept_saying(title: str, content: str, beyond: str, marks: tuple[str, str]) -> Saying:
+    """Return what a memory says; a context that is built again asks for the same ones."""
+    # A title that is the beginning of the content says nothing.
+    text = content if content.lstrip().startswith(title) else f"{title} {content}"
+    return Saying.of(text, beyond=beyond, marks=marks)
