@@ -118,9 +118,8 @@ def promote(
 ) -> None:
     """Keep a short-term memory for good; what it was is archived."""
     _refuse_unnamed(memory_id)
-    text = sys.stdin.read() if content == "-" else content
     with session.client(conversation=conversation) as client:
-        reply = client.promote(memory_id, text, title=title, expected_revision=revision)
+        reply = client.promote(memory_id, given_text(content), title=title, expected_revision=revision)
     if session.as_json:
         write_json(reply)
     else:
