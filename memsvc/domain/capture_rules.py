@@ -23,6 +23,8 @@ CUE_CHARS = 2_000
 """As much of a statement is looked at; what it is about is said at its beginning."""
 TITLE_CHARS = 60
 _QUOTE_CHARS = 60
+_SIGNS = re.compile(r"[,.!?;:，。！？；：、~～\n]+")
+_COURTESY_CHARS = 40
 _CLAUSE = re.compile(r"[,，;；]\s*|\s+(?:but|so)\s+")
 _LEAD = re.compile(
     r"^(?:please |pls |and |so |ok(?:ay)?,? |also,? |honestly,? |well,? )*"
@@ -155,12 +157,18 @@ def _ignored(text: str) -> Verdict | None:
         return Verdict.ignoring(Reason.NOTHING, "It holds no words.")
     if cue := cues.FORGET.search(text):
         return _nothing(Reason.FORGET, cue)
-    if cues.SMALL_TALK.pattern.fullmatch(text):
+    if _is_small_talk(text):
         return Verdict.ignoring(Reason.SMALL_TALK, "It is said out of courtesy.")
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if cue := cues.QUESTION.search(stated):
         return None if _states_before_asking(stated) else _nothing(Reason.QUESTION, cue)
     return _of_the_moment(stated)
+
+
+def _is_small_talk(text: str) -> bool:
+    """Return whether every clause is one of courtesy; long ones are none, and would take long to be told apart."""
+    clauses = [clause for clause in _SIGNS.split(text) if clause.strip()]
+    return all(len(clause) <= _COURTESY_CHARS and cues.SMALL_TALK.pattern.fullmatch(clause) for clause in clauses)
 
 
 def _of_the_moment(text: str) -> Verdict | None:

@@ -18,6 +18,8 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DO
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)、]\s*|#{1,6}\s+|(?:>\s*)+)")
 _MARKED = re.compile(r"\s*(?:>|```|~~~|[\"'“「『«])")
 """What begins a quotation or code that says itself where it ends."""
+_CUE_CHARS = 2_000
+"""What hands text over says so at its beginning."""
 _TRAILING = re.compile(rf"(?:{CITATION.pattern.replace('(?P<id>', '(?:')}[\s.。,，;；]*)+")
 
 
@@ -98,7 +100,7 @@ class _Reading:
 
     def _note_what_follows(self, sentence: str, end: int) -> None:
         """Note whether *sentence*, which ends at *end*, hands over what comes after it, and how far that goes."""
-        cue = MATERIAL.search(sentence)
+        cue = MATERIAL.search(sentence[:_CUE_CHARS])
         if cue is None:
             return
         begins_here = bool(sentence[cue.end() :].strip())

@@ -125,7 +125,22 @@ def test_the_role_counts(role: Role, text: str, remember: bool) -> None:  # noqa
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "。", "?!", "\ufeff", "a", "🦭🦭", "\x00", "x" * 100_000, "我" * 100_000, "\n" * 50]
+    "text",
+    [
+        "",
+        " ",
+        "。",
+        "?!",
+        "\ufeff",
+        "a",
+        "🦭🦭",
+        "\x00",
+        "x" * 100_000,
+        "我" * 100_000,
+        "\n" * 50,
+        "please " * 300,
+        "不是" * 900,
+    ],
 )
 def test_odd_texts_get_a_verdict(text: str) -> None:
     """Any text at all is judged, and quickly."""

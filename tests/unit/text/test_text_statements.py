@@ -51,7 +51,17 @@ def test_what_is_quoted_or_pasted_is_told_apart(text: str, quoted: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["“" * 50_000, '"' * 50_001, "' " * 30_000, '"a\n' * 20_000, "> a" * 30_000, "「a" * 30_000]
+    "text",
+    [
+        "“" * 50_000,
+        '"' * 50_001,
+        "' " * 30_000,
+        '"a\n' * 20_000,
+        "> a" * 30_000,
+        "「a" * 30_000,
+        "把" * 30_000,
+        "请你" * 9_000,
+    ],
 )
 def test_odd_marks_of_quotation_take_no_long_time(text: str) -> None:
     """Any number of marks that close nothing."""
