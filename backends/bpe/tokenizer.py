@@ -25,6 +25,9 @@ class _Encoding(Protocol):
 class BpeTokenizer:
     """`memsvc.ports.tokenizer.Tokenizer`: a loaded vocabulary is only read, so threads may share it."""
 
+    adds_up = True
+    """The vocabularies cut after a newline that no white space follows."""
+
     def __init__(self, name: str, encoding: _Encoding) -> None:
         """Count by a loaded *encoding*."""
         self.name = name

@@ -14,6 +14,7 @@ class EstimatingTokenizer:
     """`memsvc.ports.tokenizer.Tokenizer`: four bytes a token, a Chinese character one; see `count_tokens`."""
 
     name = "estimate"
+    adds_up = False
 
     def count(self, text: str) -> int:
         """Estimate the tokens of *text*."""

@@ -16,6 +16,14 @@ class Tokenizer(Protocol):
         """Name the vocabulary: counts of tokenizers with the same name are comparable."""
         ...
 
+    @property
+    def adds_up(self) -> bool:
+        """Tell whether lines cost together what they cost alone.
+
+        That is: texts that end with a newline, each followed by one that begins with "-", "#", "<" or a letter.
+        """
+        ...
+
     def count(self, text: str) -> int:
         """Return how many tokens *text* takes: 0 for an empty text, never negative, whatever the text holds.
 

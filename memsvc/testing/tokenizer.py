@@ -46,6 +46,14 @@ class TokenizerContract:
 
         assert 8 * once <= often <= 11 * once
 
+    @pytest.mark.parametrize("one", [*TEXTS[:5], "What is this?!", "a  ", "/", "9", "...\n\n", "x\r", ")", "行。"])
+    @pytest.mark.parametrize("other", ["- [mem:1] x", "## 核心", "</memory>", "Left out: 2", "未列出：2"])
+    def test_lines_add_up_where_that_is_said(self, tokenizer: Tokenizer, one: str, other: str) -> None:
+        """A line costs the same before another one as alone."""
+        if tokenizer.adds_up:
+            parts = tokenizer.count(f"{one}\n") + tokenizer.count(f"{other}\n")
+            assert parts == tokenizer.count(f"{one}\n{other}\n")
+
     def test_special_tokens_are_text(self, tokenizer: Tokenizer) -> None:
         """A text that spells a special token is counted by its characters."""
         assert tokenizer.count("<|endoftext|>") > 1

@@ -17,7 +17,7 @@ class Counting:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Count by *tokenizer*."""
-        self.name = tokenizer.name
+        self.name, self.adds_up = tokenizer.name, tokenizer.adds_up
         self._tokenizer = tokenizer
         self._kept: Callable[[str], int] = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
 

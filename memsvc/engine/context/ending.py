@@ -38,7 +38,7 @@ class Ending:
 
     def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
         self._query = query
-        self._count = tokenizer.count
+        self._count, self._adds_up = tokenizer.count, tokenizer.adds_up
         self._earlier = earlier
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
@@ -52,9 +52,10 @@ class Ending:
         """Return the summary: its text says as much of what was left out as there is room for."""
         left_out = _left_out(books)
         removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
-        before = "".join(books.texts)
+        before = "" if self._adds_up else "".join(books.texts)
+        spent = sum(map(self._count, books.texts)) if self._adds_up else 0
         for text in (*self._texts(left_out, removed), ""):
-            whole = self._count(before + text)
+            whole = spent + self._count(before + text)
             if whole <= self._query.total_tokens:
                 break
         return Summary(
