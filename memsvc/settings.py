@@ -137,7 +137,7 @@ class SessionSettings(_Part):
     trim_to: float = Field(default=0.5, ge=0, lt=1)
     """What share of its limit a trimmed session keeps."""
     keep_rounds: int = Field(default=3, ge=0, le=100)
-    """The last rounds that trimming leaves alone; a round begins with a user's message."""
+    """How many of the last rounds trimming leaves alone where there is room; a round begins with a user's message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
     """How long the summary of what was trimmed may be."""
     archive_others: bool = True

@@ -11,6 +11,7 @@ from memsvc.domain.session import (
     Message,
     MessageRecord,
     MessageState,
+    Role,
     Session,
     SessionCounts,
     SessionName,
@@ -112,6 +113,17 @@ class InprocSessionWrites:
     def counts(self, session: Session) -> SessionCounts:
         """Return the counts of one session."""
         return _counts([message.record for message in _messages(self._state, session)])
+
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether there is something to trim."""
+        records = (message.record for message in _messages(self._state, session))
+        return any(
+            one.ordinal < before
+            and one.state is MessageState.ACTIVE
+            and not one.is_pinned
+            and one.role is not Role.SYSTEM
+            for one in records
+        )
 
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Return whether nothing happened to these."""

@@ -36,6 +36,7 @@ from memsvc.domain.session import (
     Message,
     MessageRecord,
     MessageState,
+    Role,
     Session,
     SessionCounts,
     SessionName,
@@ -150,6 +151,11 @@ class SqlSessionWrites:
         """Return the counts of one session."""
         return _counts(self._connection, [session])[session.row]
 
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether there is something to trim."""
+        wanted = {"session": session.row, "before": before}
+        return self._connection.execute(_select_droppable(), wanted).first() is not None
+
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Compare them with what is stored, by one number."""
         stored = pairs_parameter((one.memory.row, one.memory.revision) for one in wanted)
@@ -254,6 +260,13 @@ def _count_live() -> sa.Select[Any]:
     stored = sa.join(wanted, memories, memories.c.row == row).join(messages, messages.c.row == memories.c.row)
     same = (memories.c.revision == revision, messages.c.state == MessageState.ACTIVE.value)
     return sa.select(sa.func.count()).select_from(stored).where(*same)
+
+
+@cache
+def _select_droppable() -> sa.Select[Any]:
+    mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
+    free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
+    return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
 
 
 @cache

@@ -79,6 +79,10 @@ class SessionWrites(Protocol):
         """Return the counts of a session, deleted messages left out."""
         ...
 
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether a live message with a smaller ordinal is neither pinned nor a system message."""
+        ...
+
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Return whether all of these are still ACTIVE, and their memories at the revision they were read at."""
         ...

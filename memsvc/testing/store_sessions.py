@@ -176,6 +176,25 @@ class StoreSessionsContract(StoreSeams):
         revise(store, deleted, ChangeAction.RESTORED, status=Status.ACTIVE)
         assert _listed(store, session) == ["b", "c"]
 
+    def test_what_can_be_dropped_is_known(self, store: MetadataStore) -> None:
+        """A live message before that ordinal which is neither pinned nor a system message."""
+        [session] = _opened(store, _session())
+        roles = ((Role.SYSTEM, False), (Role.USER, True), (Role.TOOL, False), (Role.USER, False))
+        fields: dict[str, Any] = {"session_id": "s", "kind": Kind.MESSAGE, "layer": Layer.SESSION}
+        memories = insert(store, *(factories.memory(f"{number}", **fields) for number in range(len(roles))))
+        records = [
+            MessageRecord(memory.row, ordinal, role, 10, is_pinned=is_pinned)
+            for ordinal, (memory, (role, is_pinned)) in enumerate(zip(memories, roles, strict=True), start=1)
+        ]
+        with store.transaction() as transaction:
+            transaction.sessions.append(session, records)
+
+        with store.transaction() as transaction:
+            assert [transaction.sessions.has_droppable(session, before=place) for place in (3, 4)] == [False, True]
+        revise(store, memories[2], status=Status.ARCHIVED)
+        with store.transaction() as transaction:
+            assert not transaction.sessions.has_droppable(session, before=4)
+
     def test_a_session_without_messages_counts_zero(self, store: MetadataStore) -> None:
         """It is in the answer all the same."""
         [session] = _opened(store, _session())

@@ -553,7 +553,9 @@ class AppendMessagesResponse(_message.Message):
     token_limit: _builtins.int
     """token_limit is at how many it is full."""
     trimming: _builtins.bool
-    """trimming is true when the limit was reached and the session is being trimmed in the background."""
+    """trimming is true when the limit was reached and the session is being trimmed in the background. It is false when
+    there is nothing to drop but system messages, pinned ones and the last one: these stay even beyond the limit.
+    """
     consistency_token: _builtins.str
     """consistency_token makes a later search see the messages: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
@@ -777,7 +779,8 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 @_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest asks to trim a session. Dropped are the oldest messages that are not protected, until the target is
-    met: system messages, pinned ones and the last rounds stay, even when they are more than the target.
+    met: system messages, pinned ones and the last rounds stay, even when they are more than the target. What a tool
+    answered goes with the message that called it.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -795,8 +798,11 @@ class TrimSessionRequest(_message.Message):
     setting says, half unless it was changed.
     """
     keep_rounds: _builtins.int
-    """keep_rounds is how many of the last rounds stay: 0 to 100; a round begins with a user's message. Absent: as the
-    service's setting says, 3 unless it was changed.
+    """keep_rounds is how many of the last rounds stay, whatever they cost: 0 to 100; a round begins with a user's message.
+    Absent: as many as the service's setting says, 3 unless it was changed, and fewer of them when they are large.
+    Without target_tokens as many stay as fit in the share of the limit that remains, with it as many as fit in the
+    limit; the last one stays while that leaves the session below its limit. A last round that is larger loses its
+    oldest messages, too, so that only system messages, pinned ones and the last message can fill a session.
     """
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is

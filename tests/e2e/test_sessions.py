@@ -336,6 +336,25 @@ def test_the_last_rounds_stay_whatever_they_cost(stubs: Stubs, user: str) -> Non
     assert 1 == trim(stubs, here, target_tokens=0, keep_rounds=2).archived_message_count
 
 
+def test_an_agent_at_work_never_fills_its_session(stubs: Stubs, user: str) -> None:
+    """It is trimmed without a user's message or in one long round; `trimming` is said only when that is so."""
+    agent, task, fixed = place(user), place(user, "task"), place(user, "fixed")
+    for here in (agent, task, fixed):
+        open_session(stubs, here, token_limit=200, on_open=2)
+    append(stubs, task, [say("请修好构建。", token_count=10)])
+    for number in range(30):
+        for here in (agent, task):
+            append(stubs, here, [say(f"Step {number} is done.", ASSISTANT, token_count=10)])
+    append(stubs, fixed, [say("Be brief.", SYSTEM, token_count=150)])
+
+    assert not append(stubs, fixed, [say("Hello there.", token_count=60)]).trimming
+    for here in (agent, task):
+        until_trimmed(stubs, here)
+        trim(stubs, here, keep_rounds=0)
+        assert show(stubs, here).token_count <= 100
+        assert "Step 29 is done." == said(stubs, here)[-1].content
+
+
 def until_trimmed(stubs: Stubs, here: types.Scope, times: int = 1) -> pb.Session:
     """Return the session once it was trimmed so often."""
     deadline = time.monotonic() + TIMEOUT
