@@ -139,7 +139,7 @@ class SessionSettings(_Part):
     keep_rounds: int = Field(default=3, ge=0, le=100)
     """How many of the last rounds trimming leaves alone where there is room; a round begins with a user's message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
-    """How long the summary of what was trimmed may be."""
+    """How long the summary of what was trimmed may be; it is a quarter of that at most."""
     archive_others: bool = True
     """Whether opening a session archives the other active ones of the same user, project and agent."""
 

@@ -141,8 +141,9 @@ class SessionServiceServicer(object):
 
     def TrimSession(self, request, context):
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+        lost: ListMessages with include_archived returns the originals.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

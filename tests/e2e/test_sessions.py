@@ -355,6 +355,25 @@ def test_an_agent_at_work_never_fills_its_session(stubs: Stubs, user: str) -> No
         assert "Step 29 is done." == said(stubs, here)[-1].content
 
 
+def test_a_summary_is_much_shorter_than_what_it_stands_for(stubs: Stubs, user: str) -> None:
+    """At most a quarter of it, but always a sentence, in both languages."""
+    english = [f"Team {number} meets on floor {number} to plan release {number} of the billing service."
+               for number in range(40)]  # fmt: skip
+    chinese = [f"第{number}组决定在三楼会议室评审计费服务的第{number}次发布计划。" for number in range(40)]
+    for name, texts in (("en", english), ("zh", chinese)):
+        here = place(user, name)
+        open_session(stubs, here, token_limit=10_000, on_open=2)
+        append(stubs, here, texts[:20])
+        append(stubs, here, texts[20:])
+        reply = trim(stubs, here, target_tokens=0, keep_rounds=0)
+        append(stubs, here, [texts[0]])
+        short = trim(stubs, here, target_tokens=0, keep_rounds=0)
+
+        lines = reply.summary.content.splitlines()
+        assert 0 < len(lines) <= len(texts) // 4
+        assert texts[0] in short.summary.content
+
+
 def until_trimmed(stubs: Stubs, here: types.Scope, times: int = 1) -> pb.Session:
     """Return the session once it was trimmed so often."""
     deadline = time.monotonic() + TIMEOUT

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 
 _EVERY = 1_000_000
 _ATTEMPTS = 3
+SUMMARY_SHARE = 4
+"""A summary takes a quarter of the tokens of what it stands for: a longer one would be a copy."""
+LEAST_SUMMARY = 40
+"""But so many it may always take: a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class TrimRules:
     Attributes:
         to_share: What share of the token limit remains.
         keep_rounds: How many of the last rounds stay while there is room for them.
-        summary_tokens: How long the summary may be.
+        summary_tokens: How long the summary may be, beside `SUMMARY_SHARE` of what it stands for.
     """
 
     to_share: float = 0.5
@@ -145,7 +149,9 @@ class Trimming:
         victims = [message for message in live if message.record.ordinal in dropped]
         if not victims:
             return (), ""
-        return victims, self._summarizer.summarize(victims, most_tokens=self._rules.summary_tokens)
+        share = sum(message.record.token_count for message in victims) // SUMMARY_SHARE
+        most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
+        return victims, self._summarizer.summarize(victims, most_tokens=most)
 
     def _dropped(self, session: Session, live: Sequence[MessageRecord], order: TrimOrder) -> set[int]:
         """Return what to drop: rounds that the caller counted stay whatever they cost, others if there is room."""
