@@ -62,8 +62,9 @@ class SessionServiceStub:
     """
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+    lost: ListMessages with include_archived returns the originals.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -106,8 +107,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+    lost: ListMessages with include_archived returns the originals.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -183,8 +185,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.TrimSessionResponse, _abc.Awaitable[_session_service_pb2.TrimSessionResponse]]:
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals.
+        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+        lost: ListMessages with include_archived returns the originals.
         """
 
     @_abc_1.abstractmethod

@@ -16,7 +16,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement, contradicts
 from memsvc.engine.conflicts.mending import Mending
 from memsvc.engine.conflicts.settling import Settling
-from memsvc.engine.conflicts.stating import stored_statements
+from memsvc.engine.conflicts.stating import states_more, stored_statements
 from memsvc.engine.conflicts.superseding import Superseding
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording
@@ -108,6 +108,11 @@ class Contradictions:
             own = said[stated.statement.topic]
             if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):
                 met.setdefault(stated.memory_id, (stated.statement, own))
+        if met and policy is ConflictPolicy.MARK:
+            # A memory that says more stays in use while it is the older side of a conflict: it is marked once.
+            for known in transaction.open_conflicts(place[0], [memory.id, *met]):
+                if known.topic in said:
+                    met.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
         for older_id, pair in list(met.items())[:MOST]:
             older = transaction.get(older_id, reach=Reach(place[0], (place[1],)))
             if older is not None and self._is_in_use(older):
@@ -130,7 +135,8 @@ class Contradictions:
     ) -> None:
         conflict = self._conflict(older, newer, pair)
         if policy is ConflictPolicy.MARK:
-            findings.memories[older.id] = self.settling.put(transaction, older, Status.CONFLICTED)
+            if not states_more(older, pair[0]):
+                findings.memories[older.id] = self.settling.put(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
             deprecated, successor = self.superseding.link(transaction, older, newer)
             findings.memories |= {deprecated.id: deprecated, successor.id: successor}

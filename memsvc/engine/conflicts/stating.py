@@ -7,7 +7,8 @@ for one of their sentences, nor the private ones of a session.
 from __future__ import annotations
 
 from memsvc.domain.memory import Kind, Layer, Memory, Status
-from memsvc.domain.statements import Statement, contradicts
+from memsvc.domain.statements import Rule, Statement, contradicts
+from memsvc.text.sentences import sentences
 from memsvc.text.stating import statements_in
 
 STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
@@ -23,6 +24,17 @@ def statements_of(memory: Memory) -> tuple[Statement, ...]:
 def stored_statements(memory: Memory) -> tuple[Statement, ...]:
     """Return what others can contradict: what an ACTIVE memory states."""
     return statements_of(memory) if memory.status is Status.ACTIVE else ()
+
+
+def states_more(memory: Memory, statement: Statement) -> bool:
+    """Return whether *memory* says more than one of its statements: another sentence, or something on another topic.
+
+    A job and an employer are one thing: they are said together, and change together.
+    """
+    if len(sentences(memory.content)) > 1:
+        return True
+    others = (one for one in statements_of(memory) if one.topic != statement.topic)
+    return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
 
 def contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
