@@ -69,6 +69,19 @@ class Superseding:
             if old is None or old.superseded_by_id != memory.id:
                 self._changed(transaction, memory, {"supersedes_id": ""})
 
+    def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
+        """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
+        if not back.key or not old.superseded_by_id or back.superseded_by_id:
+            return
+        following = _neighbour(transaction, old, old.superseded_by_id)
+        for _ in range(CHAIN):
+            if following is None:
+                return
+            if following.key == back.key and following.scope.project_id == back.scope.project_id:
+                self._changed(transaction, following, {"key": ""})
+                return
+            following = _neighbour(transaction, following, following.superseded_by_id)
+
     def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
         following: Memory | None = new
