@@ -65,6 +65,8 @@ class LifecycleServiceStub:
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+    and their summary goes. With any other scope they stay archived, and the summary stays.
     """
 
 @_typing.type_check_only
@@ -103,6 +105,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+    and their summary goes. With any other scope they stay archived, and the summary stays.
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -186,6 +190,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
         rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
         between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+        and their summary goes. With any other scope they stay archived, and the summary stays.
         """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

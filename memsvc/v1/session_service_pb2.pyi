@@ -335,7 +335,7 @@ class Message(_message.Message):
     pinned: _builtins.bool
     """pinned is true when trimming leaves it alone whatever its role."""
     summary_id: _builtins.str
-    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed."""
+    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed, or is in use again."""
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
         """tool_calls are the tools to be called, in order."""
