@@ -141,7 +141,7 @@ class SessionSettings(_Part):
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
     """How long the summary of what was trimmed may be; it is a quarter of that at most."""
     archive_others: bool = True
-    """Whether opening a session archives the other active ones of the same user, project and agent."""
+    """Whether opening a session archives the other active ones of the same user and project."""
 
 
 class RedactionSettings(_Part):

@@ -81,13 +81,13 @@ class InprocSessionWrites:
         kept = [one for one in _messages(self._state, session) if one.record.state is not MessageState.DELETED]
         return Standing(session, kept[-1].record.row if kept else None, self.counts(session).live_tokens)
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
+    def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
-        place = (owner, project_id, agent_id, SessionState.ACTIVE)
+        place = (owner, project_id, SessionState.ACTIVE)
         return [
             session
             for _, session in sorted(self._state.sessions.items())
-            if (session.scope.owner, session.scope.project_id, session.scope.agent_id, session.state) == place
+            if (session.scope.owner, session.scope.project_id, session.state) == place
         ]
 
     def insert(self, session: Session) -> Session:

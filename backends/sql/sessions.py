@@ -124,9 +124,9 @@ class SqlSessionWrites:
         row = self._connection.execute(_select_standing(), place).one_or_none()
         return None if row is None else Standing(session_from_row(row[:-2]), row[-2], int(row[-1]))
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
+    def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
-        place = {"owner": owner, "project_id": project_id, "agent_id": agent_id}
+        place = {"owner": owner, "project_id": project_id}
         return [session_from_row(row) for row in self._connection.execute(_select_active(), place)]
 
     def insert(self, session: Session) -> Session:
@@ -211,7 +211,7 @@ def _select_session() -> sa.Select[Any]:
 @cache
 def _select_active() -> sa.Select[Any]:
     is_active = sessions.c.state == SessionState.ACTIVE.value
-    place = _at("owner", "project_id", "agent_id")
+    place = _at("owner", "project_id")
     return sa.select(*SESSION_COLUMNS).where(*place, is_active).order_by(sessions.c.row).with_for_update()
 
 

@@ -29,7 +29,7 @@ class SessionState(StrEnum):
 
 
 class OnOpen(StrEnum):
-    """What opening a session does to the other active ones of its user, project and agent."""
+    """What opening a session does to the other active ones of its user and project."""
 
     ARCHIVE_OTHERS = "ARCHIVE_OTHERS"
     KEEP_OTHERS = "KEEP_OTHERS"

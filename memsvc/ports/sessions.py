@@ -55,8 +55,8 @@ class SessionWrites(Protocol):
         """Return the session of this name with what an append needs to know of it."""
         ...
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
-        """Return the ACTIVE sessions of exactly this project and agent, the oldest first."""
+    def active(self, owner: str, project_id: str) -> list[Session]:
+        """Return the ACTIVE sessions of exactly this project, the oldest first."""
         ...
 
     def insert(self, session: Session) -> Session:

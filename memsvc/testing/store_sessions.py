@@ -115,9 +115,10 @@ class StoreSessionsContract(StoreSeams):
         assert names(frozenset({SessionState.ARCHIVED})) == ["s1"]
         assert names(frozenset({SessionState.ACTIVE, SessionState.CLOSED})) == ["s4", "s3", "s2", "s0"]
         assert names(limit=0) == names(frozenset()) == []
+        [of_agent] = _opened(store, _session("a", "web", "agent"))
         with store.transaction() as transaction:
-            assert transaction.sessions.active(OWNER, "web", "") == [opened[0], *opened[2:5]]
-            assert transaction.sessions.active(OWNER, "web", "a") == []
+            assert transaction.sessions.active(OWNER, "web") == [opened[0], *opened[2:5], of_agent]
+            assert transaction.sessions.active(OWNER, "we") == []
 
     def test_messages_are_read_in_order(self, store: MetadataStore) -> None:
         """Forwards and backwards, from any place, of one session, with all that is kept of them."""

@@ -64,7 +64,7 @@ class _OnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOpen.ValueTy
     """ON_OPEN_KEEP_OTHERS leaves them as they are."""
 
 class OnOpen(_OnOpen, metaclass=_OnOpenEnumTypeWrapper):
-    """OnOpen says what opening a session does to the other active ones of the same user, project and agent."""
+    """OnOpen says what opening a session does to the other active ones of the same user and project."""
 
 ON_OPEN_UNSPECIFIED: OnOpen.ValueType  # 0
 """ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
@@ -951,9 +951,7 @@ class ReopenSessionRequest(_message.Message):
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     on_open: Global___OnOpen.ValueType
-    """on_open says what happens to the other active sessions of the session's agent. Unspecified: as the service's setting
-    says.
-    """
+    """on_open says what happens to the other active sessions of the project. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.

@@ -102,8 +102,8 @@ class SessionServiceServicer(object):
     """
 
     def CreateSession(self, request, context):
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-        and agent become ARCHIVED.
+        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        project become ARCHIVED, whichever agent opened them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,8 +45,8 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-    and agent become ARCHIVED.
+    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -90,8 +90,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]  # type: ignore[assignment]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-    and agent become ARCHIVED.
+    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -138,8 +138,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CreateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CreateSessionResponse, _abc.Awaitable[_session_service_pb2.CreateSessionResponse]]:
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-        and agent become ARCHIVED.
+        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        project become ARCHIVED, whichever agent opened them.
         """
 
     @_abc_1.abstractmethod
