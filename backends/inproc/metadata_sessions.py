@@ -135,6 +135,13 @@ class InprocSessionWrites:
                 return False
         return True
 
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count more or fewer tokens for a message."""
+        if row in self._state.messages:
+            session, record = self._state.messages[row]
+            counted = max(0, record.token_count + tokens)
+            self._state.messages[row] = (session, replace(record, token_count=counted))
+
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""
         for row in set(rows) & self._state.messages.keys():

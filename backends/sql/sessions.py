@@ -162,6 +162,10 @@ class SqlSessionWrites:
         found: int = self._connection.execute(_count_live(), {"wanted": stored}).scalar_one()
         return found == len(wanted)
 
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count more or fewer tokens for a message."""
+        self._connection.execute(_update_tokens(), {"at_row": row, "more": tokens})
+
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
@@ -267,6 +271,13 @@ def _select_droppable() -> sa.Select[Any]:
     mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
     free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
     return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
+
+
+@cache
+def _update_tokens() -> sa.Update:
+    counted = messages.c.token_count + sa.bindparam("more", type_=sa.Integer)
+    at_least_none = sa.case((counted < 0, 0), else_=counted)
+    return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(token_count=at_least_none)
 
 
 @cache

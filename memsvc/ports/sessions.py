@@ -87,6 +87,10 @@ class SessionWrites(Protocol):
         """Return whether all of these are still ACTIVE, and their memories at the revision they were read at."""
         ...
 
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count so many tokens more, or with a negative number less, for the message with this row; never below 0."""
+        ...
+
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note which memory sums these messages up."""
         ...

@@ -177,6 +177,18 @@ class StoreSessionsContract(StoreSeams):
         revise(store, deleted, ChangeAction.RESTORED, status=Status.ACTIVE)
         assert _listed(store, session) == ["b", "c"]
 
+    def test_tokens_are_counted_anew(self, store: MetadataStore) -> None:
+        """More or fewer, but never less than none; other messages are left alone."""
+        [session] = _opened(store, _session())
+        a, b, _ = (one.memory for one in _said(store, session, "a", "b", "c"))
+        with store.transaction() as transaction:
+            transaction.sessions.add_tokens(a.row, 7)
+            transaction.sessions.add_tokens(b.row, -12)
+            transaction.sessions.add_tokens(10**6, 5)
+
+        found = store.sessions.messages(session, states=LIVE, after=None, limit=9, descending=False)
+        assert [one.record.token_count for one in found] == [17, 0, 10]
+
     def test_what_can_be_dropped_is_known(self, store: MetadataStore) -> None:
         """A live message before that ordinal which is neither pinned nor a system message."""
         [session] = _opened(store, _session())

@@ -329,7 +329,9 @@ class Message(_message.Message):
     tool_call_id: _builtins.str
     """tool_call_id is the id of the call that this answers."""
     token_count: _builtins.int
-    """token_count is how many tokens it took when it was appended."""
+    """token_count is how many tokens it takes: those of when it was appended, and as many more or fewer as its content
+    has had since.
+    """
     archived: _builtins.bool
     """archived is true when it is no longer in use: it was trimmed away, or archived by itself."""
     pinned: _builtins.bool

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -372,6 +374,29 @@ def test_a_summary_is_much_shorter_than_what_it_stands_for(stubs: Stubs, user: s
         lines = reply.summary.content.splitlines()
         assert 0 < len(lines) <= len(texts) // 4
         assert texts[0] in short.summary.content
+
+
+@pytest.mark.parametrize("text", ["one two three", "我们决定用 Redis"])
+def test_a_message_that_is_changed_is_counted_anew(stubs: Stubs, user: str, text: str) -> None:
+    """So is one that is rolled back to what it said."""
+    here = place(user)
+    open_session(stubs, here)
+    [told] = append(stubs, here, [text]).messages
+    stubs.memory.UpdateMemory(
+        memory_pb.UpdateMemoryRequest(
+            scope=here,
+            memory=types.Memory(id=told.memory_id, content=text * 50),
+            update_mask=FieldMask(paths=["content"]),
+        ),
+        timeout=TIMEOUT,
+    )
+    [longer] = said(stubs, here)
+
+    assert longer.token_count >= 40 * told.token_count
+    assert longer.token_count == show(stubs, here).token_count
+    rolled = history_pb.RollbackMemoryRequest(scope=here, id=told.memory_id, revision=1)
+    stubs.memory.RollbackMemory(rolled, timeout=TIMEOUT)
+    assert told.token_count == show(stubs, here).token_count
 
 
 def until_trimmed(stubs: Stubs, here: types.Scope, times: int = 1) -> pb.Session:

@@ -303,6 +303,7 @@ class _Part:
         if holder is None:
             record, _ = self._recording.claimed(self._transaction, self._recording.record(before, after))
             self._transaction.update(before, record, action_of(before, after))
+            self._recording.recount(self._transaction, before, after)
             run.unsettled |= in_question(self._transaction, before, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:

@@ -214,6 +214,7 @@ class Revise:
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
+        self._recording.recount(transaction, before, after)
         return self._compared(transaction, before, record, on_conflict)
 
     def _compared(
@@ -276,6 +277,7 @@ class Revise:
         if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, action_of(before, after))
+        self._recording.recount(transaction, before, after)
         mended = self._contradictions.mending.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
