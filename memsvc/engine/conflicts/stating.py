@@ -9,7 +9,7 @@ from __future__ import annotations
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.statements import Rule, Statement, contradicts
 from memsvc.text.sentences import sentences
-from memsvc.text.stating import statements_in
+from memsvc.text.stating import USER, statements_in
 
 STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
@@ -35,6 +35,19 @@ def states_more(memory: Memory, statement: Statement) -> bool:
         return True
     others = (one for one in statements_of(memory) if one.topic != statement.topic)
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
+
+
+def is_personal(statement: Statement) -> bool:
+    """Return whether a statement is of the user's own home, work or name: that is so in every project."""
+    topic = statement.topic
+    if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
+        return topic.endswith(f" of {USER}") or topic.startswith(f"{USER} ")
+    return topic in {f"is name {USER}", f"{USER} 名字"}
+
+
+def is_elsewhere(older: Memory, newer: Memory) -> bool:
+    """Return whether the older memory is not of the newer one's project: it is global, and stays in use for others."""
+    return older.scope.project_id != newer.scope.project_id
 
 
 def contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:

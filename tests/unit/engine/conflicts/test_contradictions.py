@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -362,3 +363,35 @@ def test_what_is_no_longer_said_is_no_conflict(desk: Desk) -> None:
 
     update(desk, older, content="I prefer tea.")
     assert open_conflicts(desk) == []
+
+
+@pytest.mark.parametrize("policy", [ConflictPolicy.MARK, ConflictPolicy.SUPERSEDE])
+@pytest.mark.parametrize(
+    ("said", "unsaid"),
+    [
+        ("I live in Lisbon.", "I moved to Porto."),
+        ("My name is Ann Lee.", "My name is Beth Lee."),
+        ("我叫李雷。", "我叫韩梅梅。"),
+        ("我住在北京。", "我搬到了上海。"),
+    ],
+)
+def test_what_a_project_says_of_the_user_is_compared_with_what_is_global(
+    desk: Desk, said: str, unsaid: str, policy: ConflictPolicy
+) -> None:
+    """The conflict is the project's; the global memory stays in use until it is decided."""
+    older = desk.create(said, replace(ADA, project_id=""))
+    newer = desk.create(unsaid, on_conflict=policy)
+
+    [told] = newer.conflicts
+    assert (told.conflict.older_id, told.conflict.project_id) == (older.memory.id, ADA.project_id)
+    assert (status(desk, older), [told]) == (Status.ACTIVE, open_conflicts(desk))
+    resolve(desk, told.conflict.id, Resolution.CONFIRM)
+    assert (status(desk, older), open_conflicts(desk)) == (Status.DEPRECATED, [])
+
+
+def test_only_what_is_personal_is_compared_with_what_is_global(desk: Desk) -> None:
+    """Another project may have another database, and its Anna may live elsewhere."""
+    for content in ("The database is MySQL.", "Anna lives in Lisbon."):
+        desk.create(content, replace(ADA, project_id=""))
+
+    assert desk.create("The database is SQLite.").conflicts == desk.create("Anna moved to Porto.").conflicts == ()
