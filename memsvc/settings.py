@@ -137,13 +137,13 @@ class SessionSettings(_Part):
     trim_to: float = Field(default=0.5, ge=0, lt=1)
     """What share of its limit a trimmed session keeps."""
     keep_rounds: int = Field(default=3, ge=0, le=100)
-    """The last rounds that trimming leaves alone; a round begins with a user's message."""
+    """How many of the last rounds trimming leaves alone where there is room; a round begins with a user's message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
-    """How long the summary of what was trimmed may be."""
+    """How long the summary of what was trimmed may be; it is a quarter of that at most."""
     flush_tokens: int = Field(default=8_000, ge=0, le=10_000_000)
     """At how many tokens of live messages since the last flush memories are extracted from them; 0: never."""
     archive_others: bool = True
-    """Whether opening a session archives the other active ones of the same user, project and agent."""
+    """Whether opening a session archives the other active ones of the same user and project."""
 
 
 class RedactionSettings(_Part):

@@ -11,6 +11,7 @@ from memsvc.domain.session import (
     Message,
     MessageRecord,
     MessageState,
+    Role,
     Session,
     SessionCounts,
     SessionName,
@@ -86,13 +87,13 @@ class InprocSessionWrites:
         newest = kept[-1].record.row if kept else None
         return Standing(session, newest, self.counts(session).live_tokens, sum(unflushed))
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
+    def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
-        place = (owner, project_id, agent_id, SessionState.ACTIVE)
+        place = (owner, project_id, SessionState.ACTIVE)
         return [
             session
             for _, session in sorted(self._state.sessions.items())
-            if (session.scope.owner, session.scope.project_id, session.scope.agent_id, session.state) == place
+            if (session.scope.owner, session.scope.project_id, session.state) == place
         ]
 
     def insert(self, session: Session) -> Session:
@@ -119,6 +120,17 @@ class InprocSessionWrites:
         """Return the counts of one session."""
         return _counts([message.record for message in _messages(self._state, session)])
 
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether there is something to trim."""
+        records = (message.record for message in _messages(self._state, session))
+        return any(
+            one.ordinal < before
+            and one.state is MessageState.ACTIVE
+            and not one.is_pinned
+            and one.role is not Role.SYSTEM
+            for one in records
+        )
+
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Return whether nothing happened to these."""
         for one in wanted:
@@ -128,6 +140,13 @@ class InprocSessionWrites:
             if self._state.records[record.row].memory.revision != one.memory.revision:
                 return False
         return True
+
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count more or fewer tokens for a message."""
+        if row in self._state.messages:
+            session, record = self._state.messages[row]
+            counted = max(0, record.token_count + tokens)
+            self._state.messages[row] = (session, replace(record, token_count=counted))
 
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""

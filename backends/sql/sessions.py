@@ -36,6 +36,7 @@ from memsvc.domain.session import (
     Message,
     MessageRecord,
     MessageState,
+    Role,
     Session,
     SessionCounts,
     SessionName,
@@ -123,9 +124,9 @@ class SqlSessionWrites:
         row = self._connection.execute(_select_standing(), place).one_or_none()
         return None if row is None else Standing(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
+    def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
-        place = {"owner": owner, "project_id": project_id, "agent_id": agent_id}
+        place = {"owner": owner, "project_id": project_id}
         return [session_from_row(row) for row in self._connection.execute(_select_active(), place)]
 
     def insert(self, session: Session) -> Session:
@@ -150,11 +151,20 @@ class SqlSessionWrites:
         """Return the counts of one session."""
         return _counts(self._connection, [session])[session.row]
 
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether there is something to trim."""
+        wanted = {"session": session.row, "before": before}
+        return self._connection.execute(_select_droppable(), wanted).first() is not None
+
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Compare them with what is stored, by one number."""
         stored = pairs_parameter((one.memory.row, one.memory.revision) for one in wanted)
         found: int = self._connection.execute(_count_live(), {"wanted": stored}).scalar_one()
         return found == len(wanted)
+
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count more or fewer tokens for a message."""
+        self._connection.execute(_update_tokens(), {"at_row": row, "more": tokens})
 
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""
@@ -205,7 +215,7 @@ def _select_session() -> sa.Select[Any]:
 @cache
 def _select_active() -> sa.Select[Any]:
     is_active = sessions.c.state == SessionState.ACTIVE.value
-    place = _at("owner", "project_id", "agent_id")
+    place = _at("owner", "project_id")
     return sa.select(*SESSION_COLUMNS).where(*place, is_active).order_by(sessions.c.row).with_for_update()
 
 
@@ -256,6 +266,20 @@ def _count_live() -> sa.Select[Any]:
     stored = sa.join(wanted, memories, memories.c.row == row).join(messages, messages.c.row == memories.c.row)
     same = (memories.c.revision == revision, messages.c.state == MessageState.ACTIVE.value)
     return sa.select(sa.func.count()).select_from(stored).where(*same)
+
+
+@cache
+def _select_droppable() -> sa.Select[Any]:
+    mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
+    free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
+    return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
+
+
+@cache
+def _update_tokens() -> sa.Update:
+    counted = messages.c.token_count + sa.bindparam("more", type_=sa.Integer)
+    at_least_none = sa.case((counted < 0, 0), else_=counted)
+    return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(token_count=at_least_none)
 
 
 @cache

@@ -58,7 +58,7 @@ class Sessions(Connected):
     ) -> sessions.Session:
         """Open a session; without any id the service makes one.
 
-        The other active sessions of the same user, project and agent are archived unless the settings or *on_open*
+        The other active sessions of the same user and project are archived unless the settings or *on_open*
         say otherwise.
         """
         request = sessions.CreateSessionRequest(

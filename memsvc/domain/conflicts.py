@@ -38,7 +38,7 @@ class ConflictState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """That a newer memory contradicts an older one, both of one owner and project.
+    """That a newer memory contradicts an older one, both of one owner and project, or the older one global.
 
     Attributes:
         id: A UUID of version 7: ids sort in the order in which conflicts were found.

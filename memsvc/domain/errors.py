@@ -54,12 +54,13 @@ class MemoryNotFoundError(MemsvcError):
 
 
 class MemoryExistsError(MemsvcError):
-    """The same content is stored already, and the caller asked for that to be refused."""
+    """The same content is stored already, and the caller asked for that to be refused; or another has the key."""
 
     reason = "MEMORY_EXISTS"
 
-    def __init__(self, memory_id: str) -> None:
-        super().__init__(f"The memory {memory_id!r} holds the same content.", memory_id=memory_id)
+    def __init__(self, memory_id: str, *, key: str = "") -> None:
+        held = f"the key {key!r}" if key else "the same content"
+        super().__init__(f"The memory {memory_id!r} holds {held}.", memory_id=memory_id)
         self.memory_id = memory_id
 
 

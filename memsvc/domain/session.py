@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -29,7 +29,7 @@ class SessionState(StrEnum):
 
 
 class OnOpen(StrEnum):
-    """What opening a session does to the other active ones of its user, project and agent."""
+    """What opening a session does to the other active ones of its user and project."""
 
     ARCHIVE_OTHERS = "ARCHIVE_OTHERS"
     KEEP_OTHERS = "KEEP_OTHERS"
@@ -207,44 +207,3 @@ def message_state(status: Status) -> MessageState:
     if status is Status.ACTIVE:
         return MessageState.ACTIVE
     return MessageState.DELETED if status is Status.DELETED else MessageState.ARCHIVED
-
-
-def dropped_ordinals(messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int) -> list[int]:
-    """Return which of a session's live *messages*, given by ordinal, to drop so that at most *target_tokens* remain.
-
-    The oldest go first. System messages, pinned ones and the last *keep_rounds* rounds stay, even when that is more
-    than the target; a round begins with a user's message. What a tool answered goes with the message that called it.
-    """
-    excess = sum(message.token_count for message in messages) - target_tokens
-    dropped: list[int] = []
-    for unit in _units(messages[: _first_kept(messages, keep_rounds)]):
-        if excess <= 0:
-            break
-        if any(_is_protected(message) for message in unit):
-            continue
-        dropped += [message.ordinal for message in unit]
-        excess -= sum(message.token_count for message in unit)
-    return dropped
-
-
-def _is_protected(message: MessageRecord) -> bool:
-    return message.is_pinned or message.role is Role.SYSTEM
-
-
-def _first_kept(messages: Sequence[MessageRecord], keep_rounds: int) -> int:
-    """Return the index of the first message of the last *keep_rounds* rounds."""
-    begins = [index for index, message in enumerate(messages) if message.role is Role.USER]
-    if keep_rounds == 0 or not begins:
-        return len(messages) if keep_rounds == 0 else 0
-    return begins[-keep_rounds] if keep_rounds <= len(begins) else 0
-
-
-def _units(messages: Sequence[MessageRecord]) -> list[list[MessageRecord]]:
-    """Return the messages with what the tools they called answered."""
-    units: list[list[MessageRecord]] = []
-    for message in messages:
-        if message.role is Role.TOOL and units and not _is_protected(units[-1][0]):
-            units[-1].append(message)
-        else:
-            units.append([message])
-    return units

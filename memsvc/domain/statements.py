@@ -15,6 +15,10 @@ class Rule(StrEnum):
     GENERAL = "GENERAL"
 
 
+WEEKDAY, WEEKLY = "weekday", "weekly"
+"""The sorts of parts that name a day of the week, and say that every week is meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of a value: only parts of the same sort can be compared, such as a time with a time."""
@@ -49,12 +53,15 @@ def contradicts(older: Statement, newer: Statement) -> bool:
     """Return whether the two cannot both be so.
 
     Of the same topic, two positive statements differ in a part that both have, and neither is the other said more
-    exactly; or one denies what the other says. Two denials never contradict each other.
+    exactly; or one denies what the other says. Two denials never contradict each other, nor does what holds on one day
+    of every week contradict what is said of no day.
     """
     if older.topic != newer.topic or not (older.positive or newer.positive):
         return False
     left = {part.sort: part.text for part in older.parts}
     right = {part.sort: part.text for part in newer.parts}
+    if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
+        return False
     shared = left.keys() & right.keys()
     if older.positive != newer.positive:
         return bool(shared) and all(left[sort] == right[sort] for sort in shared)

@@ -55,8 +55,8 @@ class SessionWrites(Protocol):
         """Return the session of this name with what an append needs to know of it."""
         ...
 
-    def active(self, owner: str, project_id: str, agent_id: str) -> list[Session]:
-        """Return the ACTIVE sessions of exactly this project and agent, the oldest first."""
+    def active(self, owner: str, project_id: str) -> list[Session]:
+        """Return the ACTIVE sessions of exactly this project, the oldest first."""
         ...
 
     def insert(self, session: Session) -> Session:
@@ -79,8 +79,16 @@ class SessionWrites(Protocol):
         """Return the counts of a session, deleted messages left out."""
         ...
 
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether a live message with a smaller ordinal is neither pinned nor a system message."""
+        ...
+
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Return whether all of these are still ACTIVE, and their memories at the revision they were read at."""
+        ...
+
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count so many tokens more, or with a negative number less, for the message with this row; never below 0."""
         ...
 
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:

@@ -116,9 +116,10 @@ class StoreSessionsContract(StoreSeams):
         assert names(frozenset({SessionState.ARCHIVED})) == ["s1"]
         assert names(frozenset({SessionState.ACTIVE, SessionState.CLOSED})) == ["s4", "s3", "s2", "s0"]
         assert names(limit=0) == names(frozenset()) == []
+        [of_agent] = _opened(store, _session("a", "web", "agent"))
         with store.transaction() as transaction:
-            assert transaction.sessions.active(OWNER, "web", "") == [opened[0], *opened[2:5]]
-            assert transaction.sessions.active(OWNER, "web", "a") == []
+            assert transaction.sessions.active(OWNER, "web") == [opened[0], *opened[2:5], of_agent]
+            assert transaction.sessions.active(OWNER, "we") == []
 
     def test_messages_are_read_in_order(self, store: MetadataStore) -> None:
         """Forwards and backwards, from any place, of one session, with all that is kept of them."""
@@ -198,6 +199,37 @@ class StoreSessionsContract(StoreSeams):
         with store.transaction() as transaction:
             transaction.sessions.update(replace(session, flushed_ordinal=4))
         assert unflushed() == 0
+
+    def test_tokens_are_counted_anew(self, store: MetadataStore) -> None:
+        """More or fewer, but never less than none; other messages are left alone."""
+        [session] = _opened(store, _session())
+        a, b, _ = (one.memory for one in _said(store, session, "a", "b", "c"))
+        with store.transaction() as transaction:
+            transaction.sessions.add_tokens(a.row, 7)
+            transaction.sessions.add_tokens(b.row, -12)
+            transaction.sessions.add_tokens(10**6, 5)
+
+        found = store.sessions.messages(session, states=LIVE, after=None, limit=9, descending=False)
+        assert [one.record.token_count for one in found] == [17, 0, 10]
+
+    def test_what_can_be_dropped_is_known(self, store: MetadataStore) -> None:
+        """A live message before that ordinal which is neither pinned nor a system message."""
+        [session] = _opened(store, _session())
+        roles = ((Role.SYSTEM, False), (Role.USER, True), (Role.TOOL, False), (Role.USER, False))
+        fields: dict[str, Any] = {"session_id": "s", "kind": Kind.MESSAGE, "layer": Layer.SESSION}
+        memories = insert(store, *(factories.memory(f"{number}", **fields) for number in range(len(roles))))
+        records = [
+            MessageRecord(memory.row, ordinal, role, 10, is_pinned=is_pinned)
+            for ordinal, (memory, (role, is_pinned)) in enumerate(zip(memories, roles, strict=True), start=1)
+        ]
+        with store.transaction() as transaction:
+            transaction.sessions.append(session, records)
+
+        with store.transaction() as transaction:
+            assert [transaction.sessions.has_droppable(session, before=place) for place in (3, 4)] == [False, True]
+        revise(store, memories[2], status=Status.ARCHIVED)
+        with store.transaction() as transaction:
+            assert not transaction.sessions.has_droppable(session, before=4)
 
     def test_a_session_without_messages_counts_zero(self, store: MetadataStore) -> None:
         """It is in the answer all the same."""

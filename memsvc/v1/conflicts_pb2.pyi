@@ -30,7 +30,11 @@ class _ConflictPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Confli
     CONFLICT_POLICY_UNSPECIFIED: _ConflictPolicy.ValueType  # 0
     """CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
     CONFLICT_POLICY_MARK: _ConflictPolicy.ValueType  # 1
-    """CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict."""
+    """CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
+    older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
+    found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
+    the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
+    """
     CONFLICT_POLICY_SUPERSEDE: _ConflictPolicy.ValueType  # 2
     """CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
     CONFLICT_POLICY_KEEP_BOTH: _ConflictPolicy.ValueType  # 3
@@ -52,7 +56,11 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
 CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy.ValueType  # 0
 """CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
 CONFLICT_POLICY_MARK: ConflictPolicy.ValueType  # 1
-"""CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict."""
+"""CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
+older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
+found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
+the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
+"""
 CONFLICT_POLICY_SUPERSEDE: ConflictPolicy.ValueType  # 2
 """CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
 CONFLICT_POLICY_KEEP_BOTH: ConflictPolicy.ValueType  # 3

@@ -216,8 +216,8 @@ class RollbackMemoryRequest(_message.Message):
     """RollbackMemoryRequest asks to make a memory say what it said before.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a hard deletion; NOT_FOUND (REVISION_NOT_FOUND); ABORTED
-    (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when its key or content of then is another memory's by now;
-    INVALID_ARGUMENT when it would be superseded, over others, by itself; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when its key or content of then is another memory's by now, unless
+    that one has the key because it superseded this memory: then it gives the key back; INVALID_ARGUMENT when it would be superseded, over others, by itself; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

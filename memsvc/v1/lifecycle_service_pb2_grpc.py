@@ -154,6 +154,8 @@ class LifecycleServiceServicer(object):
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
         rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
         between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+        and their summary goes. With any other scope they stay archived, and the summary stays.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -66,6 +66,8 @@ class LifecycleServiceStub:
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+    and their summary goes. With any other scope they stay archived, and the summary stays.
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
@@ -106,6 +108,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
     between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+    and their summary goes. With any other scope they stay archived, and the summary stays.
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
@@ -191,6 +195,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
         rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
         between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
+        The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
+        and their summary goes. With any other scope they stay archived, and the summary stays.
         """
 
     @_abc_1.abstractmethod

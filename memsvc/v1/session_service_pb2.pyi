@@ -64,7 +64,7 @@ class _OnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOpen.ValueTy
     """ON_OPEN_KEEP_OTHERS leaves them as they are."""
 
 class OnOpen(_OnOpen, metaclass=_OnOpenEnumTypeWrapper):
-    """OnOpen says what opening a session does to the other active ones of the same user, project and agent."""
+    """OnOpen says what opening a session does to the other active ones of the same user and project."""
 
 ON_OPEN_UNSPECIFIED: OnOpen.ValueType  # 0
 """ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
@@ -335,13 +335,15 @@ class Message(_message.Message):
     tool_call_id: _builtins.str
     """tool_call_id is the id of the call that this answers."""
     token_count: _builtins.int
-    """token_count is how many tokens it took when it was appended."""
+    """token_count is how many tokens it takes: those of when it was appended, and as many more or fewer as its content
+    has had since.
+    """
     archived: _builtins.bool
     """archived is true when it is no longer in use: it was trimmed away, or archived by itself."""
     pinned: _builtins.bool
     """pinned is true when trimming leaves it alone whatever its role."""
     summary_id: _builtins.str
-    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed."""
+    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed, or is in use again."""
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
         """tool_calls are the tools to be called, in order."""
@@ -559,7 +561,9 @@ class AppendMessagesResponse(_message.Message):
     token_limit: _builtins.int
     """token_limit is at how many it is full."""
     trimming: _builtins.bool
-    """trimming is true when the limit was reached and the session is being trimmed in the background."""
+    """trimming is true when the limit was reached and the session is being trimmed in the background. It is false when
+    there is nothing to drop but system messages, pinned ones and the last one: these stay even beyond the limit.
+    """
     consistency_token: _builtins.str
     """consistency_token makes a later search see the messages: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
@@ -783,7 +787,8 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 @_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest asks to trim a session. Dropped are the oldest messages that are not protected, until the target is
-    met: system messages, pinned ones and the last rounds stay, even when they are more than the target.
+    met: system messages, pinned ones and the last rounds stay, even when they are more than the target. What a tool
+    answered goes with the message that called it.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -801,8 +806,11 @@ class TrimSessionRequest(_message.Message):
     setting says, half unless it was changed.
     """
     keep_rounds: _builtins.int
-    """keep_rounds is how many of the last rounds stay: 0 to 100; a round begins with a user's message. Absent: as the
-    service's setting says, 3 unless it was changed.
+    """keep_rounds is how many of the last rounds stay, whatever they cost: 0 to 100; a round begins with a user's message.
+    Absent: as many as the service's setting says, 3 unless it was changed, and fewer of them when they are large.
+    Without target_tokens as many stay as fit in the share of the limit that remains, with it as many as fit in the
+    limit; the last one stays while that leaves the session below its limit. A last round that is larger loses its
+    oldest messages, too, so that only system messages, pinned ones and the last message can fill a session.
     """
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
@@ -951,9 +959,7 @@ class ReopenSessionRequest(_message.Message):
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     on_open: Global___OnOpen.ValueType
-    """on_open says what happens to the other active sessions of the session's agent. Unspecified: as the service's setting
-    says.
-    """
+    """on_open says what happens to the other active sessions of the project. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.

@@ -102,8 +102,8 @@ class SessionServiceServicer(object):
     """
 
     def CreateSession(self, request, context):
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-        and agent become ARCHIVED.
+        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        project become ARCHIVED, whichever agent opened them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,10 +141,10 @@ class SessionServiceServicer(object):
 
     def TrimSession(self, request, context):
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
-        session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
-        setting `sessions.flush_tokens` is 0.
+        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+        lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
+        remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,8 +45,8 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-    and agent become ARCHIVED.
+    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -62,10 +62,10 @@ class SessionServiceStub:
     """
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
-    session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
-    setting `sessions.flush_tokens` is 0.
+    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+    lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
+    remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -91,8 +91,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]  # type: ignore[assignment]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-    and agent become ARCHIVED.
+    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -108,10 +108,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-    of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
-    session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
-    setting `sessions.flush_tokens` is 0.
+    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+    lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
+    remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
@@ -140,8 +140,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CreateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CreateSessionResponse, _abc.Awaitable[_session_service_pb2.CreateSessionResponse]]:
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user, project
-        and agent become ARCHIVED.
+        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        project become ARCHIVED, whichever agent opened them.
         """
 
     @_abc_1.abstractmethod
@@ -187,10 +187,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.TrimSessionResponse, _abc.Awaitable[_session_service_pb2.TrimSessionResponse]]:
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. A language model writes the summary where one is configured and answers within a minute; else it is made
-        of the sentences that say most. Nothing is lost: ListMessages with include_archived returns the originals. What the
-        session's messages say that is worth remembering is extracted first, as by MemoryService.FlushMessages, unless the
-        setting `sessions.flush_tokens` is 0.
+        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
+        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
+        lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
+        remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
         """
 
     @_abc_1.abstractmethod

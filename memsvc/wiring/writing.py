@@ -86,7 +86,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
     )
-    recording = Recording(drafting, store.feed)
+    recording = Recording(drafting, store.feed, backends.tokenizer.count)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories, store.conflicts)
     return Writing(

@@ -14,6 +14,7 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search
 from tests.e2e.running import Stubs
+from tests.e2e.sessions import append, open_session, place, said, say, show, trim
 
 EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 CREATED, CHANGED, DELETED, RESTORED, PURGED = range(1, 6)
@@ -365,8 +366,27 @@ def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types
         (stubs.lifecycle.DiffCheckpoint, history_pb.DiffCheckpointRequest),
         (stubs.lifecycle.RollbackToCheckpoint, history_pb.RollbackToCheckpointRequest),
     ):
-        for place, name in ((scope, "b"), (elsewhere, "a")):
-            refusal = refused(call, request(scope=place, checkpoint=name))
+        for where, name in ((scope, "b"), (elsewhere, "a")):
+            refusal = refused(call, request(scope=where, checkpoint=name))
             assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
     assert [memory] == [plain(one) for one in list_all(stubs, scope)]
     assert [(memory.id, CREATED)] == [(one.id, one.kind) for one in differences(stubs, scope, "a")]
+
+
+def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:
+    """Back before a trim, a project keeps the summary; from within the session the messages are live again instead."""
+    project, here = place(user, "", "p"), place(user, "s", "p")
+    open_session(stubs, here, token_limit=1_000)
+    append(stubs, here, [say(f"第{number}步用 Redis 缓存。", token_count=100) for number in range(5)])
+    checkpoint(stubs, project, "before")
+    summary = trim(stubs, here, target_tokens=0, keep_rounds=1).summary
+
+    roll_back_to(stubs, project, "before")
+    assert types.MEMORY_STATUS_ACTIVE == get(stubs, project, summary.id).status
+    archived = [one for one in said(stubs, here, include_archived=True) if one.archived]
+    assert [summary.id] * 4 == [one.summary_id for one in archived]
+
+    roll_back_to(stubs, here, "before")
+    live = said(stubs, here)
+    assert ([""] * 5, 500) == ([one.summary_id for one in live], show(stubs, here).token_count)
+    assert summary.id not in {one.id for one in list_all(stubs, here)}

@@ -528,8 +528,8 @@ def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """The same id is free elsewhere, the owner's stays open, and the owner's request is not recognised."""
     fresh = types.Scope()
     fresh.CopyFrom(stranger.scope)
-    fresh.session_id, fresh.agent_id = str(uuid.uuid4()), "stranger"
-    yield [session_pb.CreateSessionRequest(scope=fresh)], OK
+    fresh.session_id = str(uuid.uuid4())
+    yield [session_pb.CreateSessionRequest(scope=fresh, on_open=2)], OK
 
 
 @case

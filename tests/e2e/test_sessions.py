@@ -8,9 +8,11 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -173,19 +175,19 @@ def test_lists_go_page_by_page(stubs: Stubs, user: str) -> None:
 
 
 def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str) -> None:
-    """Of the same project and agent alone; it stays readable, takes no messages, and can be reopened."""
+    """Of the same project, whichever agent opened it; it stays readable, takes no messages, and can be reopened."""
     first, second = place(user, "1", "p"), place(user, "2", "p")
     elsewhere, of_agent = (
         place(user, "1", "q"),
         types.Scope(user_id=user, project_id="p", agent_id="a", session_id="a1"),
     )
-    for one in (first, elsewhere, of_agent):
+    for one in (of_agent, elsewhere, first):
         open_session(stubs, one)
     append(stubs, first, ["kept"])
     open_session(stubs, second)
 
     states = {one.scope.session_id: one.state for one in listed(stubs, first)}
-    assert {"1": ARCHIVED, "2": ACTIVE, "a1": ACTIVE} == states
+    assert {"1": ARCHIVED, "2": ACTIVE, "a1": ARCHIVED} == states
     assert ACTIVE == show(stubs, elsewhere).state
     assert show(stubs, first).HasField("end_time")
     assert ["kept"] == [message.content for message in said(stubs, first)]
@@ -197,7 +199,7 @@ def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str
     assert (ACTIVE, False) == (reopened.state, reopened.HasField("end_time"))
     assert ARCHIVED == show(stubs, second).state
     assert 2 == append(stubs, first, ["goes on"]).messages[0].ordinal
-    assert ["2"] == [one.scope.session_id for one in listed(stubs, first, states=[ARCHIVED])]
+    assert ["2", "a1"] == sorted(one.scope.session_id for one in listed(stubs, first, states=[ARCHIVED]))
 
 
 def test_a_closed_session_stays_readable(stubs: Stubs, user: str) -> None:
@@ -335,6 +337,67 @@ def test_the_last_rounds_stay_whatever_they_cost(stubs: Stubs, user: str) -> Non
     assert (3, 205) == (reply.archived_message_count, reply.archived_token_count)
     assert ["pinned", "round 0", "round 1", "round 2"] == [message.content for message in said(stubs, here)]
     assert 1 == trim(stubs, here, target_tokens=0, keep_rounds=2).archived_message_count
+
+
+def test_an_agent_at_work_never_fills_its_session(stubs: Stubs, user: str) -> None:
+    """It is trimmed without a user's message or in one long round; `trimming` is said only when that is so."""
+    agent, task, fixed = place(user), place(user, "task"), place(user, "fixed")
+    for here in (agent, task, fixed):
+        open_session(stubs, here, token_limit=200, on_open=2)
+    append(stubs, task, [say("请修好构建。", token_count=10)])
+    for number in range(30):
+        for here in (agent, task):
+            append(stubs, here, [say(f"Step {number} is done.", ASSISTANT, token_count=10)])
+    append(stubs, fixed, [say("Be brief.", SYSTEM, token_count=150)])
+
+    assert not append(stubs, fixed, [say("Hello there.", token_count=60)]).trimming
+    for here in (agent, task):
+        until_trimmed(stubs, here)
+        trim(stubs, here, keep_rounds=0)
+        assert show(stubs, here).token_count <= 100
+        assert "Step 29 is done." == said(stubs, here)[-1].content
+
+
+def test_a_summary_is_much_shorter_than_what_it_stands_for(stubs: Stubs, user: str) -> None:
+    """At most a quarter of it, but always a sentence, in both languages."""
+    english = [f"Team {number} meets on floor {number} to plan release {number} of the billing service."
+               for number in range(40)]  # fmt: skip
+    chinese = [f"第{number}组决定在三楼会议室评审计费服务的第{number}次发布计划。" for number in range(40)]
+    for name, texts in (("en", english), ("zh", chinese)):
+        here = place(user, name)
+        open_session(stubs, here, token_limit=10_000, on_open=2)
+        append(stubs, here, texts[:20])
+        append(stubs, here, texts[20:])
+        reply = trim(stubs, here, target_tokens=0, keep_rounds=0)
+        append(stubs, here, [texts[0]])
+        short = trim(stubs, here, target_tokens=0, keep_rounds=0)
+
+        lines = reply.summary.content.splitlines()
+        assert 0 < len(lines) <= len(texts) // 4
+        assert texts[0] in short.summary.content
+
+
+@pytest.mark.parametrize("text", ["one two three", "我们决定用 Redis"])
+def test_a_message_that_is_changed_is_counted_anew(stubs: Stubs, user: str, text: str) -> None:
+    """So is one that is rolled back to what it said."""
+    here = place(user)
+    open_session(stubs, here)
+    [told] = append(stubs, here, [text]).messages
+    stubs.memory.UpdateMemory(
+        memory_pb.UpdateMemoryRequest(
+            scope=here,
+            memory=types.Memory(id=told.memory_id, content=text * 50),
+            update_mask=FieldMask(paths=["content"]),
+        ),
+        timeout=TIMEOUT,
+    )
+    [longer] = said(stubs, here)
+
+    assert longer.token_count >= 40 * told.token_count
+    assert longer.token_count == show(stubs, here).token_count
+    rolled = history_pb.RollbackMemoryRequest(scope=here, id=told.memory_id, revision=1)
+    stubs.memory.RollbackMemory(rolled, timeout=TIMEOUT)
+    assert told.token_count == show(stubs, here).token_count
 
 
 def until_trimmed(stubs: Stubs, here: types.Scope, times: int = 1) -> pb.Session:

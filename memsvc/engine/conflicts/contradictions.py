@@ -16,7 +16,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement, contradicts
 from memsvc.engine.conflicts.mending import Mending
 from memsvc.engine.conflicts.settling import Settling
-from memsvc.engine.conflicts.stating import stored_statements
+from memsvc.engine.conflicts.stating import is_elsewhere, is_personal, states_more, stored_statements
 from memsvc.engine.conflicts.superseding import Superseding
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording
@@ -104,12 +104,21 @@ class Contradictions:
             return
         place = (memory.scope.owner, memory.scope.project_id)
         met: dict[str, tuple[Statement, Statement]] = {}
-        for stated in transaction.find_statements(*place, list(said), limit=CANDIDATES):
+        found = transaction.find_statements(*place, list(said), limit=CANDIDATES)
+        personal = [statement.topic for statement in said.values() if is_personal(statement)] if place[1] else []
+        if personal:
+            found = [*found, *transaction.find_statements(place[0], "", personal, limit=CANDIDATES)]
+        for stated in found:
             own = said[stated.statement.topic]
             if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):
                 met.setdefault(stated.memory_id, (stated.statement, own))
+        if met and policy is ConflictPolicy.MARK:
+            # A memory that says more stays in use while it is the older side of a conflict: it is marked once.
+            for known in transaction.open_conflicts(place[0], [memory.id, *met]):
+                if known.topic in said:
+                    met.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
         for older_id, pair in list(met.items())[:MOST]:
-            older = transaction.get(older_id, reach=Reach(place[0], (place[1],)))
+            older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
             if older is not None and self._is_in_use(older):
                 self._apply(transaction, older, findings.current(memory), pair, policy, findings)
 
@@ -129,8 +138,9 @@ class Contradictions:
         findings: Findings,
     ) -> None:
         conflict = self._conflict(older, newer, pair)
-        if policy is ConflictPolicy.MARK:
-            findings.memories[older.id] = self.settling.put(transaction, older, Status.CONFLICTED)
+        if policy is ConflictPolicy.MARK or (is_elsewhere(older, newer) and policy is ConflictPolicy.SUPERSEDE):
+            if not (is_elsewhere(older, newer) or states_more(older, pair[0])):
+                findings.memories[older.id] = self.settling.put(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
             deprecated, successor = self.superseding.link(transaction, older, newer)
             findings.memories |= {deprecated.id: deprecated, successor.id: successor}

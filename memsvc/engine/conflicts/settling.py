@@ -11,7 +11,7 @@ from memsvc.domain.history import is_valid_at
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.conflicts.stating import contradiction
+from memsvc.engine.conflicts.stating import contradiction, is_elsewhere, states_more
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import Transaction
 
@@ -31,10 +31,11 @@ class Settling:
     def after(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
         """Settle the open conflicts of memories that were changed; return what became of others thereby, by id.
 
-        A conflict stands while the older memory is CONFLICTED, the newer one in use, what both say true at present, and
-        one contradicts the other. When the newer one was superseded, its successor takes its place if that contradicts
-        the older one, too. All other conflicts are CLOSED, and an older memory without another open one is ACTIVE
-        again. The memory *gone* counts as removed.
+        A conflict stands while the older memory is CONFLICTED, or is ACTIVE since it says more than is contradicted
+        or is global and the newer one is not, the newer one in use, what both say true at present, and one contradicts
+        the other. When the newer one was superseded, its successor takes its place if that contradicts the older one,
+        too. All other conflicts are CLOSED, and an older memory without another open one is ACTIVE again. The memory
+        *gone* counts as removed.
         """
         if not changed:
             return {}
@@ -86,12 +87,16 @@ class Settling:
         holder = _holder(transaction, conflict, newer)
         if holder is None or holder.id == older.id:
             return None
-        if older.status is not Status.CONFLICTED or holder.status not in _STANDING:
+        if older.status not in _STANDING or holder.status not in _STANDING:
             return None
         now = self._now()
         found = contradiction(older, holder) if is_valid_at(older, now) and is_valid_at(holder, now) else None
-        if found is None or holder.id == newer.id:
-            return None if found is None else conflict
+        if found is None:
+            return None
+        if older.status is Status.ACTIVE and not (is_elsewhere(older, holder) or states_more(older, found[0])):
+            return None
+        if holder.id == newer.id:
+            return conflict
         before, said = found
         return replace(
             conflict,
@@ -105,13 +110,13 @@ class Settling:
     @staticmethod
     def sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
         """Return the older and the newer memory of a conflict, as they are stored."""
-        reach = Reach(conflict.owner, (conflict.project_id,))
+        reach = Reach(conflict.owner, tuple(dict.fromkeys((conflict.project_id, ""))))
         return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)
 
 
 def _holder(transaction: Transaction, conflict: Conflict, newer: Memory) -> Memory | None:
     """Return the memory that stands for *newer*: itself, or the last that superseded it."""
-    reach = Reach(conflict.owner, (conflict.project_id,))
+    reach = Reach(conflict.owner, tuple(dict.fromkeys((conflict.project_id, ""))))
     holder: Memory | None = newer
     for _ in range(_SUCCESSORS):
         if holder is None or holder.status is not Status.DEPRECATED or not holder.superseded_by_id:

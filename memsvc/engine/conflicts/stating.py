@@ -7,8 +7,9 @@ for one of their sentences, nor the private ones of a session.
 from __future__ import annotations
 
 from memsvc.domain.memory import Kind, Layer, Memory, Status
-from memsvc.domain.statements import Statement, contradicts
-from memsvc.text.stating import statements_in
+from memsvc.domain.statements import Rule, Statement, contradicts
+from memsvc.text.sentences import sentences
+from memsvc.text.stating import USER, statements_in
 
 STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
@@ -23,6 +24,30 @@ def statements_of(memory: Memory) -> tuple[Statement, ...]:
 def stored_statements(memory: Memory) -> tuple[Statement, ...]:
     """Return what others can contradict: what an ACTIVE memory states."""
     return statements_of(memory) if memory.status is Status.ACTIVE else ()
+
+
+def states_more(memory: Memory, statement: Statement) -> bool:
+    """Return whether *memory* says more than one of its statements: another sentence, or something on another topic.
+
+    A job and an employer are one thing: they are said together, and change together.
+    """
+    if len(sentences(memory.content)) > 1:
+        return True
+    others = (one for one in statements_of(memory) if one.topic != statement.topic)
+    return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
+
+
+def is_personal(statement: Statement) -> bool:
+    """Return whether a statement is of the user's own home, work or name: that is so in every project."""
+    topic = statement.topic
+    if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
+        return topic.endswith(f" of {USER}") or topic.startswith(f"{USER} ")
+    return topic in {f"is name {USER}", f"{USER} 名字"}
+
+
+def is_elsewhere(older: Memory, newer: Memory) -> bool:
+    """Return whether the older memory is not of the newer one's project: it is global, and stays in use for others."""
+    return older.scope.project_id != newer.scope.project_id
 
 
 def contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:

@@ -119,7 +119,7 @@ class Supersede:
             name = (memory.scope.project_id, memory.key)
             bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
             if bearer is not None:
-                raise MemoryExistsError(bearer.id)
+                raise MemoryExistsError(bearer.id, key=memory.key)
         record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
         if holder is not None:
             raise MemoryExistsError(holder.id)

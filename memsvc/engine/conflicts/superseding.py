@@ -69,6 +69,19 @@ class Superseding:
             if old is None or old.superseded_by_id != memory.id:
                 self._changed(transaction, memory, {"supersedes_id": ""})
 
+    def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
+        """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
+        if not back.key or not old.superseded_by_id or back.superseded_by_id:
+            return
+        following = _neighbour(transaction, old, old.superseded_by_id)
+        for _ in range(CHAIN):
+            if following is None:
+                return
+            if following.key == back.key and following.scope.project_id == back.scope.project_id:
+                self._changed(transaction, following, {"key": ""})
+                return
+            following = _neighbour(transaction, following, following.superseded_by_id)
+
     def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
         following: Memory | None = new
@@ -77,7 +90,7 @@ class Superseding:
                 break
             if following.id == old.id:
                 raise SupersedeCycleError(old.id, new.id)
-            following = _neighbour(transaction, following, following.superseded_by_id)
+            following = _neighbour(transaction, following, following.superseded_by_id, old.scope.project_id)
         else:
             raise SupersedeCycleError(old.id, new.id)
         if old.superseded_by_id:
@@ -115,9 +128,9 @@ def boundary(new: Memory, now: datetime) -> datetime:
     return now if new.event_time is None else min(new.event_time, now)
 
 
-def _neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
+def _neighbour(transaction: Transaction, memory: Memory, memory_id: str, *projects: str) -> Memory | None:
+    """Return a memory that *memory* is linked with, in its project, one of *projects*, or global."""
     if not memory_id:
         return None
-    # A chain may lead from a global memory to one of a project; which one is not known, but it is the same owner's.
-    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
+    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, *projects, ""))))
     return transaction.get(memory_id, reach=reach)

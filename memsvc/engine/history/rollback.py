@@ -16,12 +16,13 @@ from memsvc.domain.clock import Deadline, from_micros, to_micros
 from memsvc.domain.errors import CheckpointNotFoundError, DeadlineExceededError
 from memsvc.domain.history import Checkpoint, DifferenceKind, Kept, RollbackReport, Unreturned, difference_of
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.mending import Mending, in_question
 from memsvc.engine.history.checkpoints import in_scope
 from memsvc.engine.history.past import SLICE, Past
+from memsvc.engine.sessions.appending import SOURCE
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, digest_of, recall, remember
@@ -189,8 +190,8 @@ class CheckpointRollback:
             known = past.reads.known_at(part, past.moment, reach=past.reach)
             for row, memory in sorted(past.reads.by_rows(part, reach=past.reach).items()):
                 target = known.get(row)
-                is_hidden = target is not None and not visible(target, run.scope)
-                after = None if is_hidden else rolled_back(memory, target, run.started)
+                is_kept = _sums_up_what_stays(memory, run) if target is None else not visible(target, run.scope)
+                after = None if is_kept else rolled_back(memory, target, run.started)
                 if after is not None:
                     goes_away = after.status is Status.DELETED
                     found.append((_Item(memory.id, row, goes_away), _kind(memory, after)))
@@ -302,6 +303,7 @@ class _Part:
         if holder is None:
             record, _ = self._recording.claimed(self._transaction, self._recording.record(before, after))
             self._transaction.update(before, record, action_of(before, after))
+            self._recording.recount(self._transaction, before, after)
             run.unsettled |= in_question(self._transaction, before, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:
@@ -337,6 +339,12 @@ def _past(store: MetadataStore, run: _Run) -> Past:
 
 def _kind(before: Memory, after: Memory) -> DifferenceKind:
     return difference_of(before, after) or DifferenceKind.CHANGED
+
+
+def _sums_up_what_stays(memory: Memory, run: _Run) -> bool:
+    """Return whether a memory that is new since stands for trimmed messages which are not the scope's to bring back."""
+    is_summary = memory.kind is Kind.SUMMARY and memory.source == SOURCE
+    return is_summary and memory.metadata.get("session_id") != run.scope.session_id
 
 
 def _resumed(transaction: Transaction, run: _Run) -> _Run:

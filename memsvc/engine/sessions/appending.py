@@ -46,7 +46,8 @@ class Appended:
     """What an append came to: the messages, and how full the session is now.
 
     Attributes:
-        is_full: Whether the session has reached its limit and is about to be trimmed by itself.
+        is_full: Whether the session has reached its limit and is about to be trimmed by itself. It is not when there is
+            nothing to drop beside system messages, pinned ones and the last one.
         unflushed_tokens: How many tokens of live messages no flush has met.
     """
 
@@ -160,7 +161,9 @@ class Appending:
             ),
             live_tokens=live,
             token_limit=session.token_limit,
-            is_full=live >= session.token_limit and session.auto_trim is AutoTrim.AT_LIMIT,
+            is_full=live >= session.token_limit
+            and session.auto_trim is AutoTrim.AT_LIMIT
+            and transaction.sessions.has_droppable(session, before=session.last_ordinal),
             unflushed_tokens=standing.unflushed_tokens + added,
         )
 

@@ -56,7 +56,8 @@ class Opening:
     def create(self, scope: Scope, new: NewSession, request_id: str) -> Answer[CountedSession]:
         """Open the session that *scope* names, or without a name one with a fresh id.
 
-        As its defaults or *new* say, the other active sessions of the same user, project and agent become ARCHIVED.
+        As its defaults or *new* say, the other active sessions of the same user and project become ARCHIVED, whichever
+        agent opened them.
 
         Raises:
             SessionExistsError: A session of that id was opened before.
@@ -121,7 +122,7 @@ class Opening:
         if (on_open or self._defaults.on_open) is OnOpen.KEEP_OTHERS:
             return
         scope = session.scope
-        for other in transaction.sessions.active(scope.owner, scope.project_id, scope.agent_id):
+        for other in transaction.sessions.active(scope.owner, scope.project_id):
             _ended(transaction, other, SessionState.ARCHIVED, self._now())
 
     def _once(

@@ -16,12 +16,13 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.session import (
     Message,
+    MessageRecord,
     MessageState,
     Session,
     SessionName,
     SessionState,
-    dropped_ordinals,
 )
+from memsvc.domain.trim_plan import dropped_ordinals, ordinals_over_limit
 from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.appending import SOURCE, active_session
 from memsvc.engine.sessions.opening import session_request
@@ -35,6 +36,10 @@ log = logging.getLogger(__name__)
 
 _EVERY = 1_000_000
 _ATTEMPTS = 3
+SUMMARY_SHARE = 4
+"""A summary takes a quarter of the tokens of what it stands for: a longer one would be a copy."""
+LEAST_SUMMARY = 40
+"""But so many it may always take: a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,8 @@ class TrimRules:
 
     Attributes:
         to_share: What share of the token limit remains.
-        keep_rounds: How many of the last rounds stay whatever they cost.
-        summary_tokens: How long the summary may be.
+        keep_rounds: How many of the last rounds stay while there is room for them.
+        summary_tokens: How long the summary may be, beside `SUMMARY_SHARE` of what it stands for.
     """
 
     to_share: float = 0.5
@@ -162,19 +167,28 @@ class Trimming:
         live = self._store.sessions.messages(
             session, states={MessageState.ACTIVE}, after=None, limit=_EVERY, descending=False
         )
-        dropped = set(
-            dropped_ordinals(
-                [message.record for message in live],
-                target_tokens=int(session.token_limit * self._rules.to_share)
-                if order.target_tokens is None
-                else order.target_tokens,
-                keep_rounds=self._rules.keep_rounds if order.keep_rounds is None else order.keep_rounds,
-            )
-        )
+        dropped = self._dropped(session, [message.record for message in live], order)
         victims = [message for message in live if message.record.ordinal in dropped]
         if not victims:
             return (), ""
-        return victims, self._summarizer.summarize(victims, most_tokens=self._rules.summary_tokens)
+        share = sum(message.record.token_count for message in victims) // SUMMARY_SHARE
+        most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
+        return victims, self._summarizer.summarize(victims, most_tokens=most)
+
+    def _dropped(self, session: Session, live: Sequence[MessageRecord], order: TrimOrder) -> set[int]:
+        """Return what to drop: rounds that the caller counted stay whatever they cost, others if there is room."""
+        share = int(session.token_limit * self._rules.to_share)
+        target = share if order.target_tokens is None else order.target_tokens
+        if order.keep_rounds is not None:
+            return set(dropped_ordinals(live, target_tokens=target, keep_rounds=order.keep_rounds))
+        plan = ordinals_over_limit(
+            live,
+            target_tokens=target,
+            keep_rounds=self._rules.keep_rounds,
+            rounds_tokens=share if order.target_tokens is None else session.token_limit - 1,
+            token_limit=session.token_limit,
+        )
+        return set(plan)
 
     def _carry_out(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> Trimmed:
         victims, text = plan

@@ -120,7 +120,7 @@ class Append:
         if before is None:
             return self._create(transaction, addition)
         if not visible(before, addition.scope):
-            raise MemoryExistsError(before.id)
+            raise MemoryExistsError(before.id, key=before.key)
         if plan is None or (plan.before.id, plan.before.revision) != (before.id, before.revision):
             plan = self._next(addition, before)
         # Its content is found by its key: it is nobody's duplicate while another memory holds the same.

@@ -270,7 +270,7 @@ class _Batch:
 def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
     """Return why a memory cannot be written under the key of *bearer*, or None when it can."""
     if not visible(bearer, newcomer.scope):
-        return MemoryExistsError(bearer.id)
+        return MemoryExistsError(bearer.id, key=bearer.key)
     if bearer.superseded_by_id:
         return MemorySupersededError(bearer.id, bearer.superseded_by_id)
     return None

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Kind, Memory
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
 from memsvc.ports.metadata import IndexFeed, Record, Transaction
+from memsvc.text.tokens import count_tokens
 
 
 class Recording:
     """Makes records of memories that exist, and ties new ones to their sessions."""
 
-    def __init__(self, drafting: Drafting, feed: IndexFeed) -> None:
-        """Find the vectors that memories came with by *feed*."""
+    def __init__(self, drafting: Drafting, feed: IndexFeed, count: Callable[[str], int] = count_tokens) -> None:
+        """Find the vectors that memories came with by *feed*; *count* tells how many tokens a text takes."""
         self._drafting = drafting
         self._feed = feed
+        self._count = count
 
     def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
         """Return the record of *after*, which claims no content yet.
@@ -78,6 +80,12 @@ class Recording:
                 if row is not None:
                     linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
         return linked
+
+    def recount(self, transaction: Transaction, before: Memory, after: Memory) -> None:
+        """Have a session know how many tokens more or less a message takes that says something else now."""
+        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
+            more = self._count(after.content) - self._count(before.content)
+            transaction.sessions.add_tokens(before.row, more)
 
     def _given_vector(self, memory: Memory) -> tuple[bytes, str]:
         documents = self._feed.documents([memory.row])

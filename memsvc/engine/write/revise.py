@@ -166,7 +166,8 @@ class Revise:
             MemoryNotFoundError: It is not there, or another session's private one.
             RevisionNotFoundError: It has no such revision, or only one that was private to another session.
             RevisionConflictError: It is at another revision than expected (0: any).
-            MemoryExistsError: Its key or content of then is another memory's by now.
+            MemoryExistsError: Its key or content of then is another memory's by now; a memory that has the key because
+                it superseded this one gives it back.
             InvalidRequestError: It would be superseded, over others, by itself.
             RequestIdReusedError: The request_id was used for another request.
         """
@@ -213,6 +214,7 @@ class Revise:
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
+        self._recording.recount(transaction, before, after)
         return self._compared(transaction, before, record, on_conflict)
 
     def _compared(
@@ -267,6 +269,7 @@ class Revise:
         if after is None:
             return Placed(before, Outcome.DUPLICATE)
         if after.status not in UNNAMED:
+            self._contradictions.superseding.give_back_key(transaction, before, after)
             require_free_key(transaction, after)
         _refuse_circle(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
@@ -274,6 +277,7 @@ class Revise:
         if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, action_of(before, after))
+        self._recording.recount(transaction, before, after)
         mended = self._contradictions.mending.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
@@ -319,7 +323,7 @@ def require_free_key(transaction: Transaction, memory: Memory) -> None:
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
         if bearer is not None and bearer.id != memory.id:
-            raise MemoryExistsError(bearer.id)
+            raise MemoryExistsError(bearer.id, key=memory.key)
 
 
 def _refuse_circle(transaction: Transaction, memory: Memory) -> None:

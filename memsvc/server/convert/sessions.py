@@ -97,7 +97,7 @@ def message_to_proto(stored: Message) -> pb.Message:
         token_count=record.token_count,
         archived=record.state is MessageState.ARCHIVED,
         pinned=record.is_pinned,
-        summary_id=record.summary_id,
+        summary_id=record.summary_id if record.state is MessageState.ARCHIVED else "",
     )
     for call in record.tool_calls:
         message.tool_calls.add(id=call.id, name=call.name, arguments=struct_to_proto(call.arguments))

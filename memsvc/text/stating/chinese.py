@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.chinese_general import general
+from memsvc.text.stating.chinese_persons import persons
 from memsvc.text.stating.chinese_phrases import Speaking, clauses, place_in, subject_of
 from memsvc.text.stating.chinese_preferences import preferences
 from memsvc.text.stating.chinese_words import CITIES, COUNTRIES, OCCUPATION_ENDINGS
+from memsvc.text.stating.conditions import chinese_condition, said_when
 
 _NO = r"(?P<no>不再|不|没有?|并不)?"
 _WHEN = r"(?:上个?月|上周|上个?星期|前天|昨天|今天|今年|这个?月|这周|前几天|不久前|前不久|[年月]初|[年月]底)"
@@ -48,14 +50,24 @@ def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str 
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
     speaking = Speaking(me, silent)
     for sentence in sentences:
+        setting = ""
         for clause in clauses(sentence):
-            yield from _stated(clause, speaking)
+            bare, condition = chinese_condition(clause)
+            if condition and not bare:
+                setting = condition
+                continue
+            found = list(_stated(bare, speaking)) if condition else []
+            if found:
+                yield from said_when(found, setting, condition)
+            else:
+                yield from said_when(_stated(clause, speaking), setting)
 
 
 def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
-        found = list(preferences(clause, speaking)) or list(general(clause, speaking))
+        readings = (preferences, persons, general)
+        found = next((said for said in (list(read(clause, speaking)) for read in readings) if said), [])
     yield from found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.chinese_phrases import Speaking, subject_of
 from memsvc.text.stating.chinese_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.stating.names import is_han_name_of
 from memsvc.text.stating.values import han_number, typed_parts
 
 _NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
@@ -124,6 +125,6 @@ def _single(said: str, verb: str, value: str) -> tuple[Part, ...]:
         return ()
     if value.removesuffix("色") in COLORS:
         return (Part("color", value.removesuffix("色")),)
-    if said.endswith(SINGLE) or verb in _HAS_NAME:
+    if (said.endswith(SINGLE) and is_han_name_of(said, value)) or verb in _HAS_NAME:
         return (Part("value", value.lower()),)
     return ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.chinese_words import COUNTRIES
+from memsvc.text.stating.places import chinese_place
 
 _QUOTED = re.compile(r"[“\"「『]([^”\"」』]*)[”\"」』]")
 _MOST_QUOTED_CHARS = 6
@@ -93,4 +93,4 @@ def place_in(text: str) -> Part | None:
     place = _PLACE_END.sub("", text.strip())
     if not 1 < len(place) <= _MOST_PLACE or _NO_PLACE.search(place):
         return None
-    return Part("country" if place in COUNTRIES else "place", place.lower())
+    return chinese_place(place)

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.text.stating.conditions import english_condition, english_setting, said_when
 from memsvc.text.stating.english_general import general
+from memsvc.text.stating.english_persons import persons
 from memsvc.text.stating.english_phrases import Speaking, clauses, names_in, place_in, plain, stem, subject_of
 from memsvc.text.stating.english_preferences import preferences
 from memsvc.text.stating.english_words import OCCUPATIONS
@@ -56,8 +58,14 @@ def english_statements(sentences: Sequence[str], *, me: str | None, silent: str 
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
     speaking = Speaking(me, silent)
     for sentence in sentences:
-        for clause in clauses(plain(sentence)):
-            yield from _stated(clause, speaking)
+        whole, setting = english_setting(plain(sentence))
+        for clause in clauses(whole):
+            bare, condition = english_condition(clause)
+            found = list(_stated(bare, speaking)) if condition else []
+            if found:
+                yield from said_when(found, setting, condition)
+            else:
+                yield from said_when(_stated(clause, speaking), setting)
 
 
 def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
@@ -79,7 +87,7 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
             if reading in _WHOLE:
                 return
     yield from preferences(clause, speaking)
-    yield from general(clause, speaking)
+    yield from list(persons(clause, speaking)) or general(clause, speaking)
 
 
 def _lives(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:

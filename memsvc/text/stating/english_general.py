@@ -9,6 +9,7 @@ from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
 from memsvc.text.stating.english_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
 from memsvc.text.stating.lists import words as listed
+from memsvc.text.stating.names import PEOPLE, is_name_of
 from memsvc.text.stating.values import NUMBERS, typed_parts
 
 _ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
@@ -18,7 +19,7 @@ _CHANGED = (
 )
 _IS = re.compile(
     rf"(?:^|(?<=\s)){_ADVERBS}(?P<verb>(?:is|are|am)(?P<no>\s+not|\s+no\s+longer)?(?:\s+(?:now|currently|still|already))*(?:\s+(?:called|named|{_CHANGED}))?"
-    rf"|{_CHANGED})\s+(?:(?:on|at|in|due|by)\s+)*(?P<value>.+)$",
+    rf"|{_CHANGED})\s+(?P<at>(?:(?:on|at|in|due|by)\s+)*)(?P<value>.+)$",
     re.IGNORECASE,
 )
 _DOES = re.compile(
@@ -36,6 +37,8 @@ _TEXTUAL = re.compile(
 )
 """Attributes whose values are compared as they are, whatever numbers are in them."""
 _FREE_WORDS = 4
+_PLACED = frozenset(listed("venue location destination room seat headquarters meeting capital"))
+"""Attributes whose value is where something is; what others are in, or on, is a state of theirs."""
 _NOT_NAMES = frozenset(
     listed("""
     good bad great nice kind slow fast big small large late early near close soon tight long short old young
@@ -81,11 +84,14 @@ def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) 
     if scaled is not None:
         yield Statement(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
         return
-    if len(who) == 1 and who[0] in {speaking.me, "we"}:
+    is_name = verb == "is" and match["verb"].lower().endswith(("called", "named"))
+    if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name:
         return
     parts = () if _TEXTUAL.search(said) else typed_parts(value)
     if not parts and verb == "is":
-        parts = _single(said, match["verb"], value)
+        parts = _single(said, match["verb"], value, is_at=bool(match["at"].strip()))
+    if is_name or (parts and PEOPLE.intersection(who) and value[0].isupper()):
+        topic = f"{verb} {' '.join(sorted({*who, 'name'}))}"
     if parts:
         yield Statement(Rule.GENERAL, topic, parts, not denied)
 
@@ -100,7 +106,7 @@ def _scaled(value: str) -> Part | None:
     return None
 
 
-def _single(said: str, verb: str, value: str) -> tuple[Part, ...]:
+def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[Part, ...]:
     """Return the one value of an attribute that has one, or of what is called so."""
     words = value.split()
     if not 0 < len(words) <= _FREE_WORDS or words[0].lower() in _NOT_NAMES:
@@ -108,7 +114,10 @@ def _single(said: str, verb: str, value: str) -> tuple[Part, ...]:
     if words[0].lower() in COLORS:
         return (Part("color", words[0].lower()),)
     subject = [stem(word) for word in re.findall(r"[\w']+", said.partition(" of ")[0].partition(" for ")[0])]
-    is_single = "favorite" in subject or (bool(subject) and subject[-1] in SINGLE)
-    if is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
+    attribute = subject[-1] if subject else ""
+    if is_at and attribute not in _PLACED:
+        return ()
+    is_single = attribute in SINGLE and is_name_of(attribute, value)
+    if "favorite" in subject or is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
         return (Part("value", " ".join(words).lower().strip("\"'")),)
     return ()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.english_words import COUNTRIES, DETERMINERS, GENERIC, NO_SUBJECT
+from memsvc.text.stating.english_words import DETERMINERS, GENERIC, NO_SUBJECT
+from memsvc.text.stating.places import english_place
 from memsvc.text.stating.values import MONTHS, WEEKDAYS
 
 _CONTRACTIONS = tuple(
@@ -165,4 +166,4 @@ def place_in(text: str) -> Part | None:
     name = names_in(text)
     if not name or name[0].isdigit() or name.split()[0] in _NO_PLACES:
         return None
-    return Part("country" if name in COUNTRIES else "place", name)
+    return english_place(name)

@@ -16,7 +16,8 @@ _ADVERBS = (
 _LIKES = re.compile(
     rf"(?:^|(?<=\s)){_ADVERBS}(?:"
     r"(?P<no>(?:do|does)\s+not\s+(?:really\s+|particularly\s+)?(?:like|love|enjoy)|no\s+longer\s+(?:likes?|loves?|enjoys?)|dislikes?|hates?|detests?"
-    r"|loathes?|can\s+not\s+stand|can\s+not\s+bear|stopped\s+liking|not\s+fond\s+of|not\s+a\s+fan\s+of|tired\s+of|sick\s+of)"
+    r"|loathes?|can\s+not\s+stand|can\s+not\s+bear|stopped\s+(?:liking|drinking|eating|smoking|playing|watching)|no\s+longer\s+(?:drinks?|eats?|smokes?|plays?|watch(?:es)?)"
+    r"|(?:do|does)\s+not\s+(?:drink|eat|smoke)|gave\s+up(?:\s+(?:drinking|eating|smoking|playing|watching))?|not\s+fond\s+of|not\s+a\s+fan\s+of|tired\s+of|sick\s+of)"
     r"|likes?|loves?|enjoys?|adores?|fond\s+of|a\s+(?:big\s+)?fan\s+of)\s+(?P<value>.+)",
     re.IGNORECASE,
 )
@@ -36,6 +37,7 @@ _UNLIKE = re.compile(r"(?:to\s+know|that|this|who|how|when|it|them|you|him|her|o
 _COMPARED = re.compile(r".*\b(?:is|are|am)\b.*\blikes?\s", re.IGNORECASE)
 _NO_THING = frozenset(listed("you they we he she i was were have has is are be how it who had them me us if so"))
 _LITTLE = frozenset(listed("the a an my his her their our to of some"))
+_DOING = frozenset(listed("drinking eating smoking playing watching"))
 _MOST_WORDS = 6
 
 
@@ -100,5 +102,7 @@ def _trimmed(text: str) -> str:
 
 def _content(text: str) -> list[str]:
     words = [stem(word) for word in re.findall(r"[^\W_][\w'+#-]*", text)]
+    if len(words) > 1 and words[0] in _DOING:
+        words = words[1:]
     kept = [word for word in words if word not in _LITTLE]
     return kept if len(kept) <= _MOST_WORDS and _NO_THING.isdisjoint(kept) else []

@@ -55,6 +55,14 @@ _HAN_TIME = re.compile(
 )
 _WEEKDAY = re.compile(rf"\b({'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
 _HAN_WEEKDAY = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
+_COUNTED = re.compile(
+    r"\b(?P<thing>room|floor|level|building|rack|gate|platform|track|lane|desk|table|page|chapter|section|step|line|bay"
+    r"|aisle|hall|suite|apartment|unit|exit|terminal|seat|row|slot|shelf|box|studio|office|phase|track|group|team|ward)"
+    r"\s+(?:no\.?\s+|number\s+|#)?(?P<number>\d+[a-z]?)\b",
+    re.IGNORECASE,
+)
+"""A number that names a thing, and measures nothing."""
+_WEEKLY = re.compile(r"\b(?:every|each)\s+$", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?<![\w.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>%|[^\W\d_]+(?:\s+per\s+\w+|/\w+)?)?")
 _HAN_AMOUNT = re.compile(
     r"(?P<number>[零一二两三四五六七八九十百千万]{1,6})(?P<unit>个|次|元|块|人|天|小时|分钟|公里|岁)"
@@ -62,10 +70,13 @@ _HAN_AMOUNT = re.compile(
 
 
 def typed_parts(text: str) -> tuple[Part, ...]:
-    """Return the date, weekday, time and amount that *text* names, each sort at most once, in order of the sorts."""
+    """Return the date, weekday, time and amount that *text* names, each sort at most once, in order of the sorts.
+
+    The sort "weekly" beside a weekday says that it is meant of every week.
+    """
     found: dict[str, str] = {}
     rest = text
-    for take in (_take_date, _take_weekday, _take_time, _take_amount):
+    for take in (_take_counted, _take_date, _take_weekday, _take_time, _take_amount):
         rest = take(rest, found)
     return tuple(Part(sort, found[sort]) for sort in sorted(found))
 
@@ -78,6 +89,14 @@ def han_number(text: str) -> int:
     if not ten:
         return int("".join(str(_HAN_NUMBERS.get(digit, 0)) for digit in text) or 0)
     return _HAN_NUMBERS.get(tens, 1) * 10 + (_HAN_NUMBERS.get(ones, 0) if ones else 0)
+
+
+def _take_counted(text: str, found: dict[str, str]) -> str:
+    match = _COUNTED.search(text)
+    if match is None:
+        return text
+    found[match["thing"].lower()] = match["number"].lower()
+    return text[: match.start()] + " " + text[match.end() :]
 
 
 def _take_date(text: str, found: dict[str, str]) -> str:
@@ -104,6 +123,9 @@ def _take_weekday(text: str, found: dict[str, str]) -> str:
         return text
     name = match[1].lower()
     found["weekday"] = str(WEEKDAYS[name] if name in WEEKDAYS else _HAN_WEEKDAYS[name])
+    before = text[: match.start()]
+    if name.endswith("days") or before.endswith("每") or _WEEKLY.search(before):
+        found["weekly"] = "weekly"
     return text[: match.start()] + " " + text[match.end() :]
 
 

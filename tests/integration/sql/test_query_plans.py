@@ -155,9 +155,11 @@ USES: dict[str, Use] = {
         SESSION_OF_MESSAGES, states=set(MessageState), after=9, limit=9, descending=True
     ),
     "standing": _in_transaction(lambda transaction: transaction.sessions.standing(TALK)),
-    "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "", "")),
+    "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "")),
     "insert session": _in_transaction(lambda transaction: transaction.sessions.insert(SESSION_OF_MESSAGES)),
     "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
+    "has droppable": _in_transaction(lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9)),
+    "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
     "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
     "put_away": _put_away,
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),

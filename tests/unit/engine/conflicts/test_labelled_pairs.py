@@ -109,3 +109,9 @@ def test_rules_hold_on_what_they_were_not_made_with(capsys: pytest.CaptureFixtur
         if half != "development":
             assert counts.precision >= PRECISION
             assert counts.recall >= RECALL
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.topic == "sorts"], ids=lambda pair: pair.id)
+def test_only_values_of_the_same_sort_are_compared(pair: Pair) -> None:
+    """A name with a name, a time with a time, a town with a town, summers with summers: each pair is told right."""
+    assert pair.is_found is pair.conflict

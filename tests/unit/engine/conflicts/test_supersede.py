@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,16 @@ def test_rings_are_refused(desk: Desk) -> None:
         with pytest.raises(SupersedeCycleError, match=old.id):
             link(desk, old, new)
     assert [stored(desk, one) for one in (first, second, third)] == [first, second, third]
+
+
+def test_rings_over_projects_are_refused(desk: Desk) -> None:
+    """A global memory that one of a project superseded cannot supersede that one."""
+    everywhere = desk.create("v1", replace(ADA, project_id="")).memory
+    here = desk.create("v2").memory
+    link(desk, everywhere, here)
+
+    with pytest.raises(SupersedeCycleError, match=here.id):
+        link(desk, here, everywhere)
 
 
 def test_memory_that_is_there_can_take_the_place(desk: Desk) -> None:

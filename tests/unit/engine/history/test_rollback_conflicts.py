@@ -6,6 +6,7 @@ import pytest
 
 from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.drafts import Draft, WriteOptions
+from memsvc.domain.errors import MemoryExistsError
 from memsvc.domain.memory import Memory, Status
 from memsvc.engine.history import rollback
 from tests.unit.engine.history.archive import Archive
@@ -77,6 +78,28 @@ def test_supersession_is_taken_back(archive: Archive) -> None:
     archive.rollback(old, 2)
     [old, again] = stored(archive, old, new.memory)
     assert (old.superseded_by_id, again.supersedes_id) == (again.id, old.id)
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_key_that_was_taken_by_superseding_is_given_back(archive: Archive, length: int) -> None:
+    """By whoever bears it at the end of the chain; what others took by themselves stays theirs, and the error says so."""
+    old = archive.create("用户的咖啡", key="k")
+    chain = [old]
+    for number in range(length):
+        new, _ = archive.desk.writing.supersede.by_new(
+            ADA, chain[-1].id, Draft(f"v{number}"), expected_revision=0, options=PLAIN
+        )
+        chain.append(new.memory)
+    assert "k" == chain[-1].key
+    back = archive.rollback(old, 1).memory
+
+    assert (back.status, back.key, back.superseded_by_id) == (Status.ACTIVE, "k", "")
+    assert [("", "")] == [(one.key, one.supersedes_id) for one in stored(archive, chain[1])]
+    assert {""} == {one.key for one in stored(archive, *chain[1:])}
+    archive.update(back, key="")
+    other = archive.create("other", key="k")
+    with pytest.raises(MemoryExistsError, match=f"{other.id}' holds the key 'k'"):
+        archive.rollback(old, 1)
 
 
 def test_link_to_what_is_gone_is_let_go(archive: Archive) -> None:
