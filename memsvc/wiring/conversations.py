@@ -55,6 +55,8 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flu
 
     trimmer = Trimmer(keep_up)
     stack.callback(trimmer.close)
+    # First of all: a service that stops need not finish a long conversation.
+    stack.callback(flushing.stop)
     defaults = SessionDefaults(
         token_limit=chosen.token_limit,
         on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,

@@ -50,7 +50,12 @@ class Flushing:
         self._flush_tokens = flush_tokens
         # One flush of a session at a time: a trim that is asked for may meet the one in the background.
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._under_way: WeakValueDictionary[SessionName, _Turn] = WeakValueDictionary()
+
+    def stop(self) -> None:
+        """Begin no further transaction: what is left is flushed after the next append to its session."""
+        self._stopping.set()
 
     def is_due(self, unflushed_tokens: int) -> bool:
         """Return whether so many tokens of live messages are to be flushed."""
@@ -84,7 +89,7 @@ class Flushing:
             self._flush_all(name)
 
     def _flush_all(self, name: SessionName) -> None:
-        while (session := self._store.sessions.get(name)) is not None:
+        while not self._stopping.is_set() and (session := self._store.sessions.get(name)) is not None:
             page = self._store.sessions.messages(
                 session, states=_KEPT, after=session.flushed_ordinal, limit=_PAGE, descending=False
             )
