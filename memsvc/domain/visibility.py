@@ -10,9 +10,12 @@ from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Scope, SessionVisibility
 
 
-def visible(memory: Memory, scope: Scope) -> bool:
-    """Return whether a caller in *scope*, within whose reach *memory* lies, may know that it exists."""
-    if memory.layer is not Layer.SESSION:
+def visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:
+    """Return whether a caller in *scope*, within whose reach *memory* lies, may know that it exists.
+
+    A caller who asked for the private memories of all their sessions may know of every one.
+    """
+    if memory.layer is not Layer.SESSION or sessions is SessionVisibility.ALL:
         return True
     return scope.session_id != "" and memory.scope.session_id == scope.session_id
 

@@ -447,7 +447,8 @@ class SearchRequest(_message.Message):
     """limit is how many hits a page may hold: 1 to 100. 0: 10. Above 100: INVALID_ARGUMENT."""
     page_token: _builtins.str
     """page_token is next_page_token of the page before. Empty: the first page. All other fields but limit,
-    consistency_token and explain must be as they were. Memories written in between may shift the pages.
+    consistency_token and explain must be as they were. Memories written in between may shift the pages, and so may a
+    new generation of an index.
     """
     include_files: _builtins.bool
     """include_files fills Hit.file_refs. False: they are left empty there."""

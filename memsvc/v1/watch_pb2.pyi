@@ -142,8 +142,8 @@ class WatchMemoriesRequest(_message.Message):
     """start says where to begin. Unspecified: NOW. With a cursor it does nothing."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required. Changes of memories that it does not see are not told; private memories of
-        another session are never told.
+        """scope says from where to look. Required. Changes of memories that it does not see are not told; those of
+        private memories of another session only where filter.sessions is ALL.
         """
 
     @_builtins.property

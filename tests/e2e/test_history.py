@@ -233,6 +233,23 @@ def test_lists_and_gets_of_the_past(stubs: Stubs, scope: types.Scope) -> None:
     assert [] == list_all(stubs, scope, as_of=known(later(one.create_time, seconds=-1)))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_the_past_of_all_sessions_is_there_for_who_asks(stubs: Stubs, user: str, mode: int) -> None:
+    """What other sessions kept to themselves then, changed since or not, is found with filter.sessions, or never."""
+    here, there = (types.Scope(user_id=user, session_id=name) for name in "st")
+    private = types.MEMORY_LAYER_SESSION
+    same = create(stubs, there, "海象 walrus 在冰上。", layer=private)
+    changed = create(stubs, there, "The walrus eats clams.", layer=private)
+    moment = changed.update_time
+    update(stubs, there, changed.id, content="Tea is hot.")
+
+    everyone = types.Filter(sessions=types.SESSION_VISIBILITY_ALL)
+    for where, expected in ((everyone, {same.content, changed.content}), (types.Filter(), set())):
+        asked = {"as_of": known(moment), "filter": where}
+        assert expected == {memory.content for memory in list_all(stubs, here, **asked)}
+        assert expected == set(found(stubs, here, "walrus", mode=mode, **asked))
+
+
 def test_the_future_is_not_known(stubs: Stubs, scope: types.Scope) -> None:
     """Asking for what will be known is refused by its field, in every read."""
     memory = create(stubs, scope, "one")

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
@@ -152,22 +153,39 @@ def test_pages_hold_every_hit_once_in_one_order(stubs: Stubs, scope: types.Scope
         [f"The walrus {'dives ' * (number % 7)}and {'sings ' * (number % 5)}on day {number}." for number in range(260)],
     )
     request = search_pb.SearchRequest(scope=scope, query="Which walrus sings and dives?", mode=mode, limit=35)
-    seen: list[str] = []
-    scores: list[float] = []
-    while True:
-        page = stubs.search.Search(request, timeout=TIMEOUT)
-        seen.extend(hit.memory.id for hit in page.hits)
-        scores.extend(hit.score for hit in page.hits)
-        if not page.next_page_token:
-            break
-        assert request.limit == len(page.hits)
-        request.page_token = page.next_page_token
-        request.limit = 30 + len(seen) % 11
+    before: list[int] = []
+    while before != (before := generations(stubs)):
+        walked = walk(stubs, request)
+        whole = search(stubs, scope, request.query, mode=mode, limit=100)
+    seen = [hit.memory.id for hit in walked]
+    scores = [hit.score for hit in walked]
 
     assert len(set(seen)) == len(seen) == 260
     assert sorted(scores, reverse=True) == scores
-    whole = search(stubs, scope, request.query, mode=mode, limit=100)
     assert seen[:100] == [hit.memory.id for hit in whole.hits]
+
+
+def walk(stubs: Stubs, request: search_pb.SearchRequest) -> list[search_pb.Hit]:
+    """Return the hits of every page, each page of another size."""
+    hits: list[search_pb.Hit] = []
+    token = ""
+    while True:
+        limit = 30 + len(hits) % 11 if token else request.limit
+        step = search_pb.SearchRequest(
+            scope=request.scope, query=request.query, mode=request.mode, limit=limit, page_token=token
+        )
+        page = stubs.search.Search(step, timeout=TIMEOUT)
+        hits.extend(page.hits)
+        token = page.next_page_token
+        if not token:
+            return hits
+        assert limit == len(page.hits)
+
+
+def generations(stubs: Stubs) -> list[int]:
+    """Return the generation of each index: growth renews the vector index, which may shift the pages of a search."""
+    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    return [report.generation for report in diagnosis.indexes]
 
 
 def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types.Scope) -> None:

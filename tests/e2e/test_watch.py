@@ -143,12 +143,18 @@ def test_deleted_memories_stay_for_who_asks_for_them(stubs: Stubs, scope: types.
 
 
 def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -> None:
-    """A watch sees its project and the global memories; what is private to a session, only from within."""
+    """A watch sees its project and the global memories; what is private to a session, from within or when asked for."""
     world = types.Scope(user_id=user)
     project = types.Scope(user_id=user, project_id="p")
     inside = types.Scope(user_id=user, project_id="p", session_id="s")
     other = types.Scope(user_id=user, project_id="q", session_id="s")
-    with watching(stubs, project) as outside, watching(stubs, inside) as within, watching(stubs, other) as elsewhere:
+    every = types.Filter(sessions=types.SESSION_VISIBILITY_ALL)
+    with (
+        watching(stubs, project) as outside,
+        watching(stubs, inside) as within,
+        watching(stubs, other) as elsewhere,
+        watching(stubs, project, filter=every) as everywhere,
+    ):
         shared = create(stubs, world, "for all")
         line = create(stubs, inside, "told in private", layer=types.MEMORY_LAYER_SESSION)
         plain = create(stubs, inside, "told in public")
@@ -157,7 +163,8 @@ def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -
         delete(stubs, inside, plain.id, hard=True)
         last = create(stubs, world, "the last")
 
-        assert seen(within.until(last.id)) == [
+        told = seen(within.until(last.id))
+        assert told == seen(everywhere.until(last.id)) == [
             (shared.id, CREATED, ENTERED), (line.id, CREATED, ENTERED), (plain.id, CREATED, ENTERED),
             (plain.id, UPDATED, STAYED), (line.id, UPDATED, STAYED), (plain.id, PURGED, LEFT),
         ]  # fmt: skip

@@ -13,7 +13,7 @@ from datetime import datetime
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import Field, Filter, Range, conjunction
 from memsvc.domain.memory import Memory
-from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.scope import Reach, Scope, SessionVisibility
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.metadata import MemoryReads
 
@@ -25,13 +25,15 @@ SLICE = 500
 class Past:
     """What a caller in *scope*, within *reach*, may know of a *moment*.
 
-    Nobody sees an earlier revision of a memory that they may not see now, nor one that was private then.
+    Nobody sees an earlier revision of a memory that they may not see now, nor one that was private then; *sessions*
+    says whose private memories count.
     """
 
     reads: MemoryReads
     scope: Scope
     reach: Reach
     moment: datetime
+    sessions: SessionVisibility = SessionVisibility.CURRENT
 
     @property
     def unchanged(self) -> Filter:
@@ -43,14 +45,14 @@ class Past:
         since = Range(
             Field.UPDATE_TIME, above=to_micros(self.moment), at_most=None if until is None else to_micros(until)
         )
-        where = conjunction(since, session_privacy(self.scope))
+        where = conjunction(since, session_privacy(self.scope, self.sessions))
         return [] if where is None else self.reads.rows_where(where, reach=self.reach)
 
     def states(self, rows: Sequence[int]) -> Iterator[list[Memory]]:
         """Yield these memories as they were, in slices; those that were not there, or were private, are left out."""
         for start in range(0, len(rows), SLICE):
             known = self.reads.known_at(rows[start : start + SLICE], self.moment, reach=self.reach)
-            yield [memory for memory in known.values() if visible(memory, self.scope)]
+            yield [memory for memory in known.values() if visible(memory, self.scope, self.sessions)]
 
     def state(self, memory: Memory) -> Memory | None:
         """Return one memory as it was."""

@@ -76,8 +76,8 @@ class Retrospect:
 
         The cost grows with the number of memories that changed since.
         """
-        past = Past(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment)
-        where = conjunction(selection.where, session_privacy(scope))
+        past = Past(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment, selection.sessions)
+        where = conjunction(selection.where, session_privacy(scope, selection.sessions))
         # First those that did not change: one that changes in between is then met twice, not left out.
         same = self.reads.page(
             reach=past.reach, where=conjunction(where, past.unchanged), order=order, after=after, limit=limit + 1

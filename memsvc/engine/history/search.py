@@ -52,7 +52,7 @@ class LookingBack:
         """Return *readers* as they would have been at the query's known_time."""
         assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        past = Past(self._reads, query.scope, reach, query.known_time)
+        past = Past(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
         states = PastStates(past, LOOKED_BACK_AT)
         retrieval = PastRetrieval(readers.retrieval, states, self._feed, self._vectors)
         reads = PastReads(states)

@@ -9,7 +9,7 @@ from memsvc.domain.errors import CursorExpiredError, InvalidRequestError, Violat
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory
-from memsvc.domain.scope import Reach
+from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.watching import Effect, Start, Tidings, Told, Watch
 from memsvc.engine.watch.bell import Bell
@@ -95,6 +95,10 @@ class Watcher:
         self.position = position
 
     @property
+    def _is_of_all_sessions(self) -> bool:
+        return self._watch.selection.sessions is SessionVisibility.ALL
+
+    @property
     def place(self) -> tuple[int, int]:
         """Return what the next part depends on: watchers of the same watch at the same place are told the same."""
         return self.position, self._limits.allowed
@@ -130,7 +134,7 @@ class Watcher:
         after = states.get((change.row, change.revision))
         if after is None or change.action is ChangeAction.PURGED:
             # What was removed for good can no longer be tested; nothing but its id is told.
-            is_ours = logged.private_session in {"", self._watch.scope.session_id}
+            is_ours = self._is_of_all_sessions or logged.private_session in {"", self._watch.scope.session_id}
             return Told(change, Effect.LEFT, None) if is_ours else None
         was_seen = change.action is not ChangeAction.CREATED and self._sees(
             states.get((change.row, change.revision - 1))
@@ -142,7 +146,7 @@ class Watcher:
     def _sees(self, memory: Memory | None) -> bool:
         return (
             memory is not None
-            and visible(memory, self._watch.scope)
+            and visible(memory, self._watch.scope, self._watch.selection.sessions)
             and memory_matches(self._watch.selection.where, memory)
         )
 
