@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TypeVar
 
+import grpc
+from grpc import aio
+
 Request = TypeVar("Request")
 Call = Callable[[Request], Awaitable[object]]
 WARM_UP = 30
@@ -67,11 +70,13 @@ class Drip:
         calls: When each call began, and how long it took.
         stall_seconds: The longest time in which this process itself did not get to run: no server's fault.
         freezes: From when to when the whole machine stood still, or seemed to: calls meanwhile say nothing.
+        refused: When calls were refused because too many others waited already.
     """
 
     calls: list[tuple[float, float]] = field(default_factory=list)
     stall_seconds: float = 0.0
     freezes: list[tuple[float, float]] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
 
     @property
     def seconds(self) -> list[float]:
@@ -97,8 +102,14 @@ async def dripping(call: Call[Request], requests: Sequence[Request], *, per_seco
 
     async def send(request: Request) -> None:
         started = time.perf_counter()
-        await call(request)
-        drip.calls.append((started, time.perf_counter() - started))
+        try:
+            await call(request)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            drip.refused.append(started)
+        else:
+            drip.calls.append((started, time.perf_counter() - started))
 
     async def tick(group: asyncio.TaskGroup) -> None:
         began = time.perf_counter()

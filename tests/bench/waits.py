@@ -52,6 +52,7 @@ def _rows(while_: str, drip: Drip, idle: Sample, *, is_bound: bool = True) -> li
     return [
         Row(PART, f"Search p95 while {while_}", sample.p95, "ms", sample, idle.p95),
         Row(PART, name, wait, "ms", targets=targets),
+        *([Row(PART, f"searches refused while {while_}", float(len(drip.refused)), "")] if drip.refused else []),
     ]
 
 
