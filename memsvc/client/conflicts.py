@@ -74,13 +74,9 @@ class Conflicts(Connected):
             memory_id=memory_id,
             page_size=page_size,
         )
-        while True:
-            page = await self._remote.unary(self._remote.memories.ListConflicts, request, timeout)
+        async for page in self._remote.pages(self._remote.memories.ListConflicts, request, timeout):
             for conflict in page.conflicts:
                 yield conflict
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
     async def resolve(
         self,

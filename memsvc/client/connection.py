@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import grpc
 
@@ -26,6 +27,18 @@ READY_SERVICE = "memsvc.v1.SearchService"
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+
+class _AsksForPage(Protocol):
+    page_token: str
+
+
+class _Page(Protocol):
+    next_page_token: str
+
+
+Asks = TypeVar("Asks", bound=_AsksForPage)
+Page = TypeVar("Page", bound=_Page)
 
 
 class Connection:
@@ -55,6 +68,24 @@ class Connection:
             return await method(request, timeout=self.timeout_seconds if timeout is None else timeout)
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
+
+    async def pages(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Asks, Page],
+        request: Asks,
+        timeout: float | None,  # noqa: ASYNC109 - goes to the service, too
+    ) -> AsyncGenerator[Page, None]:
+        """Yield a list page by page, beginning where *request* says; the timeout holds for each page.
+
+        Raises:
+            MemsvcCallError: A call failed.
+        """
+        while True:
+            page = await self.unary(method, request, timeout)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
 
     async def wait_ready(self, seconds: float) -> None:
         """Return as soon as the service answers searches.

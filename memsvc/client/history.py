@@ -20,17 +20,10 @@ class History(Connected):
         self, memory_id: str, *, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[history.Revision, None]:
         """Yield the revisions of a memory, newest first, fetching page by page."""
-        token = ""
-        while True:
-            request = history.ListRevisionsRequest(
-                scope=self.scope, id=memory_id, page_size=page_size, page_token=token
-            )
-            page = await self._remote.unary(self._remote.memories.ListRevisions, request, timeout)
+        request = history.ListRevisionsRequest(scope=self.scope, id=memory_id, page_size=page_size)
+        async for page in self._remote.pages(self._remote.memories.ListRevisions, request, timeout):
             for revision in page.revisions:
                 yield revision
-            token = page.next_page_token
-            if not token:
-                return
 
     async def rollback(
         self,
@@ -80,31 +73,19 @@ class History(Connected):
 
     async def checkpoints(self, *, timeout: float | None = None) -> AsyncGenerator[history.Checkpoint, None]:
         """Yield the checkpoints of the client's project, newest first, fetching page by page."""
-        token = ""
-        while True:
-            request = history.ListCheckpointsRequest(scope=self.scope, page_token=token)
-            page = await self._remote.unary(self._remote.lifecycle.ListCheckpoints, request, timeout)
+        request = history.ListCheckpointsRequest(scope=self.scope)
+        async for page in self._remote.pages(self._remote.lifecycle.ListCheckpoints, request, timeout):
             for checkpoint in page.checkpoints:
                 yield checkpoint
-            token = page.next_page_token
-            if not token:
-                return
 
     async def diff_checkpoint(
         self, checkpoint: str, *, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[history.Difference, None]:
         """Yield what is otherwise now than at a checkpoint, fetching page by page."""
-        token = ""
-        while True:
-            request = history.DiffCheckpointRequest(
-                scope=self.scope, checkpoint=checkpoint, page_size=page_size, page_token=token
-            )
-            page = await self._remote.unary(self._remote.lifecycle.DiffCheckpoint, request, timeout)
+        request = history.DiffCheckpointRequest(scope=self.scope, checkpoint=checkpoint, page_size=page_size)
+        async for page in self._remote.pages(self._remote.lifecycle.DiffCheckpoint, request, timeout):
             for difference in page.differences:
                 yield difference
-            token = page.next_page_token
-            if not token:
-                return
 
     async def rollback_to_checkpoint(
         self,

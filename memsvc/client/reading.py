@@ -89,19 +89,13 @@ class Reads(Connected):
 
         With *as_of* they are those of another moment, as they were.
         """
-        token = ""
-        while True:
-            request = memories.ListMemoriesRequest(
-                scope=self.scope,
-                filter=convert.filter_to_proto(filters or {}),
-                order_by=order_by,
-                page_size=page_size,
-                page_token=token,
-                as_of=convert.as_of_to_proto(as_of),
-            )
-            page = await self._remote.unary(self._remote.memories.ListMemories, request, timeout)
+        request = memories.ListMemoriesRequest(
+            scope=self.scope,
+            filter=convert.filter_to_proto(filters or {}),
+            order_by=order_by,
+            page_size=page_size,
+            as_of=convert.as_of_to_proto(as_of),
+        )
+        async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
             for memory in page.memories:
                 yield memory
-            token = page.next_page_token
-            if not token:
-                return

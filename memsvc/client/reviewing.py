@@ -20,20 +20,14 @@ class Reviews(Connected):
         self, filters: Filters | None = None, *, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[types.Memory, None]:
         """Yield the memories that wait for a review, newest first, fetching page by page."""
-        token = ""
-        while True:
-            request = pb.ListQuarantinedRequest(
-                scope=self.scope,
-                filter=convert.filter_to_proto(filters or {}),
-                page_size=page_size,
-                page_token=token,
-            )
-            page = await self._remote.unary(self._remote.memories.ListQuarantined, request, timeout)
+        request = pb.ListQuarantinedRequest(
+            scope=self.scope,
+            filter=convert.filter_to_proto(filters or {}),
+            page_size=page_size,
+        )
+        async for page in self._remote.pages(self._remote.memories.ListQuarantined, request, timeout):
             for memory in page.memories:
                 yield memory
-            token = page.next_page_token
-            if not token:
-                return
 
     async def review(
         self,

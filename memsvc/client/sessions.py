@@ -99,20 +99,14 @@ class Sessions(Connected):
         self, states: Sequence[SessionState] = (), *, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[sessions.Session, None]:
         """Yield the sessions of the client's project, the newest first, fetching page by page."""
-        token = ""
-        while True:
-            request = sessions.ListSessionsRequest(
-                scope=self.scope,
-                states=[_value("state", state) for state in states],
-                page_size=page_size,
-                page_token=token,
-            )
-            page = await self._remote.unary(self._remote.sessions.ListSessions, request, timeout)
+        request = sessions.ListSessionsRequest(
+            scope=self.scope,
+            states=[_value("state", state) for state in states],
+            page_size=page_size,
+        )
+        async for page in self._remote.pages(self._remote.sessions.ListSessions, request, timeout):
             for session in page.sessions:
                 yield session
-            token = page.next_page_token
-            if not token:
-                return
 
     async def list_messages(
         self,
@@ -124,21 +118,15 @@ class Sessions(Connected):
         timeout: float | None = None,
     ) -> AsyncGenerator[sessions.Message, None]:
         """Yield the messages of a session in their order, or the other way round, fetching page by page."""
-        token = ""
-        while True:
-            request = sessions.ListMessagesRequest(
-                scope=self._session(session_id),
-                include_archived=include_archived,
-                newest_first=newest_first,
-                page_size=page_size,
-                page_token=token,
-            )
-            page = await self._remote.unary(self._remote.sessions.ListMessages, request, timeout)
+        request = sessions.ListMessagesRequest(
+            scope=self._session(session_id),
+            include_archived=include_archived,
+            newest_first=newest_first,
+            page_size=page_size,
+        )
+        async for page in self._remote.pages(self._remote.sessions.ListMessages, request, timeout):
             for message in page.messages:
                 yield message
-            token = page.next_page_token
-            if not token:
-                return
 
     async def trim_session(
         self,
