@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -20,7 +20,7 @@ from alembic.script import ScriptDirectory
 
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from backends.sql.errors import SchemaVersionError
-from backends.sql.schema import HEAD, MIGRATIONS
+from backends.sql.schema import HEAD, MIGRATIONS, upgrade
 from backends.sql.tables import metadata
 from memsvc.domain.memory import Layer, Origin
 from memsvc.ports.backend import BackendContext
@@ -56,27 +56,37 @@ def test_head_is_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-def test_migrations_make_the_tables(store: SqlMetadataStore) -> None:
+def test_migrations_make_the_tables(context: BackendContext) -> None:
     """A migrated database and the tables in the code do not differ: columns, types and indexes."""
-    with store._database.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+    with _migrated(context) as connection:
+        migration = MigrationContext.configure(connection, opts={"compare_type": True})
 
-        assert compare_metadata(context, metadata) == []
+        assert compare_metadata(migration, metadata) == []
 
 
-def test_migrations_make_the_very_statements(store: SqlMetadataStore) -> None:
-    """Orders of index columns, conditions of indexes and tables without row numbers are the same too."""
-    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
+def test_a_new_database_is_made_as_migrations_make_it(context: BackendContext, store: SqlMetadataStore) -> None:
+    """The very statements are the same: orders of index columns, conditions of indexes, tables without row numbers."""
+    tables = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
+    rows = "SELECT one, last_row, last_position, length(store_id) FROM counters"
 
     def statements(connection: sa.Connection) -> dict[str, str]:
-        return {name: " ".join(sql.split()) for name, sql in connection.exec_driver_sql(query)}
+        return {name: " ".join(sql.split()) for name, sql in connection.exec_driver_sql(tables)}
 
-    with store._database.writing() as connection:
-        migrated = statements(connection)
-        metadata.drop_all(connection)
-        metadata.create_all(connection)
+    with store._database.reading() as made, _migrated(context) as migrated:
+        assert statements(made) == statements(migrated)
+        assert made.exec_driver_sql(rows).all() == migrated.exec_driver_sql(rows).all() == [(1, 0, 0, 32)]
+    assert _version(context) == [HEAD]
 
-        assert statements(connection) == migrated
+
+@contextmanager
+def _migrated(context: BackendContext) -> Iterator[sa.Connection]:
+    """Lend a connection to a database that all migrations made."""
+    context.directory.mkdir(exist_ok=True)
+    engine = sa.create_engine(f"sqlite:///{context.directory / 'migrated.db'}")
+    with engine.connect() as connection, connection.begin():
+        upgrade(connection)
+        yield connection
+    engine.dispose()
 
 
 def test_up_to_date_database_is_left_alone(context: BackendContext) -> None:
@@ -95,12 +105,8 @@ def test_what_an_earlier_version_stored_is_kept(context: BackendContext) -> None
     """Memories, their revisions and the changes of a first version are there after the migration, with their owners."""
     context.directory.mkdir(exist_ok=True)
     engine = sa.create_engine(f"sqlite:///{context.directory / 'memsvc.db'}")
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
     with engine.connect() as connection, connection.begin():
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        upgrade(connection, "0001")
     with SQL.open(SqlSettings(path=context.directory / "new.db"), context) as store:
         private = factories.memory("private", layer=Layer.SESSION, session_id="s", project_id="web", key="k")
         [memory] = insert(store, private)
