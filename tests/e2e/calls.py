@@ -16,7 +16,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.running import Stubs
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 """Seconds that no call of a test needs; it only keeps a hang from lasting."""
 HYBRID, SEMANTIC, KEYWORD = search_pb.SEARCH_MODE_HYBRID, search_pb.SEARCH_MODE_SEMANTIC, search_pb.SEARCH_MODE_KEYWORD
 MODES = (HYBRID, SEMANTIC, KEYWORD)

@@ -24,7 +24,7 @@ from memsvc.v1 import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 FAST = {
     "MEMSVC_EMBEDDER__BACKEND": "wordllama",
     "MEMSVC_LOG__LEVEL": "WARNING",

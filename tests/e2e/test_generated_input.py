@@ -29,7 +29,7 @@ from tests.e2e.methods import METHODS, Method
 from tests.e2e.running import Stubs
 
 MORE = "MEMSVC_TEST_EXAMPLES"
-EXAMPLES = int(os.environ.get(MORE, "150"))
+EXAMPLES = int(os.environ.get(MORE, "50"))
 """Requests for each RPC; those of a run with more are new every time."""
 SECONDS = 10.0
 CLIENT_FAULTS = {
