@@ -9,9 +9,10 @@ from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.conditions import english_condition, english_setting, said_when
 from memsvc.text.stating.english_general import general
 from memsvc.text.stating.english_persons import persons
-from memsvc.text.stating.english_phrases import Speaking, clauses, names_in, place_in, plain, stem, subject_of
+from memsvc.text.stating.english_phrases import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
 from memsvc.text.stating.english_preferences import preferences
 from memsvc.text.stating.english_words import OCCUPATIONS
+from memsvc.text.stating.lists import words as listed
 
 _ADVERBS = (
     r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"
@@ -48,6 +49,14 @@ _WORKS_AT = re.compile(
 )
 _WORKS_IN = re.compile(rf"{_BEFORE}(?:works?|working)\s+in\s+(?P<value>.+)", re.IGNORECASE)
 _LEFT = re.compile(rf"{_BEFORE}(?:left|quit|resigned\s+from|laid\s+off\s+(?:by|from))\s+(?P<value>.+)", re.IGNORECASE)
+_READ_WORDS = frozenset(
+    listed("""
+    home hometown residence live lives living reside resides residing based settled moved relocated emigrated job
+    profession occupation joined retired unemployed work works working employed started left quit resigned laid""")
+)
+"""One of these, or a title, is in all that the readings of homes and jobs find."""
+_TITLE_WORDS = frozenset({*OCCUPATIONS, *(f"{word}s" for word in OCCUPATIONS)})
+_TITLE_ENDINGS = ("ologist", "ician", "grapher")
 _TITLE_END = re.compile(r"\b(?:at|for|of|in|with|who|from|on|by|again|now|there|instead|anymore)\b")
 _EMPLOYER_AFTER = re.compile(r"\s(?:at|for)\s+(?P<value>[A-Z].*)")
 
@@ -69,7 +78,8 @@ def english_statements(sentences: Sequence[str], *, me: str | None, silent: str 
 
 
 def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
-    for pattern, reading in _READINGS:
+    words = words_of(clause)
+    for pattern, reading in _READINGS if _may_be_read(clause, words) else ():
         match = pattern.search(clause)
         if match is None:
             continue
@@ -86,8 +96,14 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
             yield from found
             if reading in _WHOLE:
                 return
-    yield from preferences(clause, speaking)
-    yield from list(persons(clause, speaking)) or general(clause, speaking)
+    yield from preferences(clause, words, speaking)
+    yield from list(persons(clause, words, speaking)) or general(clause, words, speaking)
+
+
+def _may_be_read(clause: str, words: frozenset[str]) -> bool:
+    if not (words.isdisjoint(_READ_WORDS) and words.isdisjoint(_TITLE_WORDS)):
+        return True
+    return any(ending in clause.lower() for ending in _TITLE_ENDINGS)
 
 
 def _lives(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
@@ -129,7 +145,7 @@ def _idle(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
 def _title(text: str) -> str:
     """Return a job title in lower case, empty when *text* does not begin with one."""
     words = _TITLE_END.split(text.lower())[0].split()
-    is_title = bool(words) and (stem(words[-1]) in OCCUPATIONS or words[-1].endswith(("ologist", "ician", "grapher")))
+    is_title = bool(words) and (stem(words[-1]) in OCCUPATIONS or words[-1].endswith(_TITLE_ENDINGS))
     return " ".join(words) if is_title else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
@@ -48,8 +49,22 @@ _NOT_NAMES = frozenset(
 )
 
 
-def general(clause: str, speaking: Speaking) -> Iterator[Statement]:
-    """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value."""
+_READ_WORDS = frozenset(
+    listed("""
+    has have is are am moved changed switched renamed postponed rescheduled brought updated raised lowered increased
+    reduced set upgraded extended migrated pushed reset cost costs start starts begin begins open opens close closes end
+    ends run runs expire expires take takes lasts happen happens weigh weighs hold holds contain contains""")
+)
+"""One of these is in all that is read here."""
+
+
+def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value.
+
+    *words* are those of the clause.
+    """
+    if _READ_WORDS.isdisjoint(words):
+        return
     match = _HAS.search(clause)
     if match is not None and match["thing"].lower() in STABLE_COUNTS:
         yield from _has(clause, match, speaking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
@@ -29,13 +30,18 @@ _KIN = frozenset(
 )
 
 
-def persons(clause: str, speaking: Speaking) -> Iterator[Statement]:
-    """Yield how old somebody is, or what is used as the one thing of its sort."""
-    match = _AGE.search(clause)
+_USE_WORDS = frozenset(words("use uses using chose picked adopted went switched moved migrated changed"))
+"""One of these is in all that `_USES` finds."""
+_AGE_WORDS = frozenset({"is", "am", "are"})
+
+
+def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield how old somebody is, or what is used as the one thing of its sort; *said* are the words of the clause."""
+    match = None if _AGE_WORDS.isdisjoint(said) else _AGE.search(clause)
     if match is not None:
         yield from _age(clause[: match.start()], match, speaking)
         return
-    match = _USES.search(clause)
+    match = None if _USE_WORDS.isdisjoint(said) else _USES.search(clause)
     if match is not None:
         yield from _used(clause[: match.start()], match, speaking)
 

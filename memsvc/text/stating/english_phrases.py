@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
 from memsvc.text.stating.english_words import DETERMINERS, GENERIC, NO_SUBJECT
+from memsvc.text.stating.lists import words as listed
 from memsvc.text.stating.places import english_place
 from memsvc.text.stating.values import MONTHS, WEEKDAYS
 
@@ -40,10 +41,26 @@ _UNSAID = re.compile(
     r"|(?<!favorite )(?:story|novel|book|film|movie|song|character))\b(?! (?:child(?:ren)?'s)\b)",
     re.IGNORECASE,
 )
+_UNSAID_ALONE = frozenset(
+    listed("""
+    if unless whether would could might maybe perhaps probably possibly should want wants wanted wish wishes wished
+    hope hopes hoped hoping planned planning will consider considers considered considering thinking think thinks
+    thought dream dreams dreamt dreamed dreaming imagine imagines imagined formerly previously former once when while
+    until till ago before said says saying told tells claim claims claimed believe believes believed according asked
+    asks heard supposed allegedly pretend pretends pretended recommend recommends recommended suggest suggests suggested
+    almost nearly both sometimes temporarily either""")
+)
+"""`_UNSAID` finds these wherever they stand, but for jobs *as* something and what is a *child's*."""
+_UNSAID_WORDS = _UNSAID_ALONE.union(
+    listed("may plan plans going used back as last for was story novel book film movie song character")
+)
+"""One of these is in all that `_UNSAID` finds. Looking for words is quicker than looking for patterns."""
+_EXEMPTING = frozenset({"as", "child", "children"})
 _JOB_AS = re.compile(
     r"\b(?:works?|working|employed|hired|job|joined\b.*?|started\b.*?|position|role)\s+as\s+an?\b", re.IGNORECASE
 )
 _MONTH_MAY = re.compile(r"\bMay\b(?=\s+\d|\s*[.,]|$)")
+_CENTURIES = ("19", "20")
 _PAST_YEAR = re.compile(r"\b(?:in|since|until|from|during)\s+(?:19|20)\d\d\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]*)[\"“”«»„]|(?<!\w)'([^']{12,})'(?!\w)")
 _MOST_QUOTED_WORDS = 2
@@ -51,6 +68,7 @@ _VERBS = (
     r"lives?|works?|moved|relocated|joined|left|quit|likes?|loves?|hates?|enjoys?|prefers?|dislikes?|resides?|settled|became"
     r"|i|he|she|they|it|we|my|his|her|our|their|the"
 )
+_MAY_SPLIT = re.compile(r"[;,]|\s(?:and|but)\s", re.IGNORECASE)
 _SPLIT = re.compile(
     rf"\s*(?:;|,?\s+but|,?\s+and|,)\s+(?=(?:(?:now|then|currently|recently|just|also|has|have|is|are|am|do|does|not)\s+)*(?:{_VERBS})\b)",
     re.IGNORECASE,
@@ -61,6 +79,7 @@ _LEADING = re.compile(
     r"|since (?:last )?\w+|as of \w+|from now on|starting \w+)\s*[,:]?\s+)+",
     re.IGNORECASE,
 )
+_ANY_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W_](?:[\w.+#-]*[\w+#])?(?:'s)?")
 _NAMES = re.compile(
     r"^(?:the\s+)?((?:[A-Z][\w'.&-]*|\d+)(?:(?:\s+|,\s*)(?:(?:de|da|do|of|the|am|an|la|le|los|las|del|upon|van|&)\s+)?[A-Z][\w'.&-]*)*)"
@@ -103,11 +122,27 @@ def clauses(sentence: str) -> Iterator[str]:
     """Yield the clauses of a sentence that assert something now: no wish, plan, guess, report or past."""
     if sentence.rstrip(" \"')”").endswith("?"):
         return
-    for clause in _SPLIT.split(sentence.strip().rstrip(".!… ")):
+    whole = sentence.strip().rstrip(".!… ")
+    for clause in _SPLIT.split(whole) if _MAY_SPLIT.search(whole) else [whole]:
         asserted = _LEADING.sub("", clause.strip())
-        tested = _MONTH_MAY.sub("", _JOB_AS.sub("", asserted))
-        if not (_UNSAID.search(tested) or _PAST_YEAR.search(tested)):
+        if not _is_unsaid(asserted):
             yield asserted
+
+
+def _is_unsaid(clause: str) -> bool:
+    words = words_of(clause)
+    if not words.isdisjoint(_UNSAID_ALONE) and words.isdisjoint(_EXEMPTING):
+        return True
+    if not words.isdisjoint(_UNSAID_WORDS):
+        clause = _MONTH_MAY.sub("", _JOB_AS.sub("", clause))
+        if _UNSAID.search(clause):
+            return True
+    return any(century in clause for century in _CENTURIES) and _PAST_YEAR.search(clause) is not None
+
+
+def words_of(clause: str) -> frozenset[str]:
+    """Return the words of a clause in lower case, by which patterns that cannot match are told without trying them."""
+    return frozenset(_ANY_WORD.findall(clause.lower()))
 
 
 def subject_of(text: str, speaking: Speaking) -> tuple[str, ...] | None:

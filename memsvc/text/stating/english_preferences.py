@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
 from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
@@ -41,8 +42,18 @@ _DOING = frozenset(listed("drinking eating smoking playing watching"))
 _MOST_WORDS = 6
 
 
-def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
-    """Yield likes and dislikes, one for each thing, and what is preferred to what."""
+_READ_WORDS = frozenset(
+    listed("""
+    like likes love loves enjoy enjoys dislike dislikes hate hates detest detests loathe loathes stand bear stopped
+    longer drink drinks eat eats smoke smokes gave fond fan tired sick adore adores prefer prefers""")
+)
+"""One of these is in all that is read here."""
+
+
+def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield likes and dislikes, one for each thing, and what is preferred to what; *words* are those of the clause."""
+    if _READ_WORDS.isdisjoint(words):
+        return
     match = _LIKES.search(clause)
     if match is not None:
         yield from _likes(clause, match, speaking)
