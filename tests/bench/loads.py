@@ -112,9 +112,14 @@ async def dripping(call: Call[Request], requests: Sequence[Request], *, per_seco
             drip.calls.append((started, time.perf_counter() - started))
 
     async def tick(group: asyncio.TaskGroup) -> None:
-        began = time.perf_counter()
-        for number, request in enumerate(cycle(requests)):
-            await asyncio.sleep(max(0.0, began + number / per_second - time.perf_counter()))
+        due = time.perf_counter()
+        for request in cycle(requests):
+            late = time.perf_counter() - due
+            if late >= FREEZE_SECONDS:
+                # The machine stood still, and whoever asks stood still with it: nothing is made up for in one burst.
+                due += late
+            await asyncio.sleep(max(0.0, -late))
+            due += 1.0 / per_second
             if leaving.is_set():
                 return
             group.create_task(send(request))
