@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tantivy import FieldType, Index, Order, Query, Schema
+from tantivy import FieldType, Index, Order, Query, Schema, Searcher
 
 from backends.tantivy.errors import translate
 from backends.tantivy.filters import selection
@@ -24,6 +25,14 @@ from memsvc.ports.index import Listed
 _PAGE = 10_000
 
 
+class _Seen(NamedTuple):
+    """What searches see: one state of the index, and which one it is."""
+
+    state: int
+    searcher: Searcher
+    vocabulary: Vocabulary
+
+
 class TantivyGeneration:
     """A generation is made by `replace`, `seal` and `publish`; once it is live, every change is seen at once."""
 
@@ -37,11 +46,13 @@ class TantivyGeneration:
         self._directory = directory
         self._is_live = is_live
         self._is_discarded = False
+        self._states = 0
+        self._seen: _Seen | None = None
         with translate():
             self._schema: Schema = build_schema()
             self._index: Index = open_index(directory, self._schema)
-            self._see()
-            newest = self._searcher.search(Query.all_query(), 1, count=False, order_by_field=ROW, order=Order.Desc)
+            searcher = self._now().searcher
+            newest = searcher.search(Query.all_query(), 1, count=False, order_by_field=ROW, order=Order.Desc)
         highest = newest.hits[0][0] if newest.hits else -1
         self._writer = TantivyWriter(self._index, heap_bytes=heap_bytes, highest_row=highest)
 
@@ -87,24 +98,34 @@ class TantivyGeneration:
             return
 
     def _refresh(self) -> None:
-        with translate():
-            self._index.reload()
-            self._see()
+        """Let searches see what was committed.
 
-    def _see(self) -> None:
-        self._searcher = self._index.searcher()
-        self._seen = (self._searcher, Vocabulary(self._searcher))
+        The last one to hold the state before closes its files, which takes milliseconds: `reload` does so while other
+        threads run, letting go of a searcher does not. So the searcher goes first, and the next search takes a new one.
+        """
+        with translate():
+            self._seen = None
+            self._index.reload()
+            self._states += 1
+
+    def _now(self) -> _Seen:
+        seen, state = self._seen, self._states
+        if seen is None or seen.state != state:
+            searcher = self._index.searcher()
+            seen = self._seen = _Seen(state, searcher, Vocabulary(searcher))
+        return seen
 
     def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Return the best entries, equal scores by entry id."""
         with translate():
-            searcher, vocabulary = self._seen
+            seen = self._now()
             chosen = selection(self._schema, reach, where)
-            return best_hits(searcher, any_term(self._schema, vocabulary, terms).and_must_match(chosen), limit=limit)
+            wanted = any_term(self._schema, seen.vocabulary, terms).and_must_match(chosen)
+            return best_hits(seen.searcher, wanted, limit=limit)
 
     def inventory(self) -> Iterator[Listed]:
         """List every entry as of the first step, ascending."""
-        searcher, after = self._searcher, -1
+        searcher, after = self._now().searcher, -1
         while True:
             with translate():
                 later = Query.range_query(self._schema, ENTRY, FieldType.Integer, after, None, include_lower=False)
@@ -120,11 +141,11 @@ class TantivyGeneration:
         """Return the number of entries in the reach, or of all."""
         with translate():
             if reach is None:
-                return self._searcher.num_docs
-            found = self._searcher.search(selection(self._schema, reach, None), 1, count=True)
+                return self._now().searcher.num_docs
+            found = self._now().searcher.search(selection(self._schema, reach, None), 1, count=True)
             return int(found.count)  # type: ignore[attr-defined]  # Missing from the stubs alone.
 
     def ping(self) -> None:
         """Return when the index can be read."""
         with translate():
-            self._searcher.search(Query.all_query(), 1, count=False)
+            self._now().searcher.search(Query.all_query(), 1, count=False)

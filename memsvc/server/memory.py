@@ -45,9 +45,10 @@ class MemoryServicer(
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         """Store one memory."""
-        writes.check_create(request, dimension=self._app.dimension)
+        numbers = numbers_from_proto(request)
+        writes.check_create(request, numbers, dimension=self._app.dimension)
         scope = scope_from(request.scope, calls.principal.get())
-        draft = draft_from_proto(request.memory, numbers_from_proto(request))
+        draft = draft_from_proto(request.memory, numbers)
         options = write_options(
             request.request_id,
             on_duplicate=request.on_duplicate,

@@ -7,7 +7,7 @@ from memsvc.domain.drafts import PATCHABLE, Draft, Rejected
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.patches import masked_fields
-from memsvc.server.convert.vectors import numbers_from_proto
+from memsvc.server.convert.vectors import Numbers, numbers_from_proto
 from memsvc.server.status import rejected_from_error
 from memsvc.server.validate.memories import check_draft, check_fields
 from memsvc.server.validate.scopes import check_request_id, check_scope
@@ -24,11 +24,11 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 
 
-def check_create(request: pb.CreateMemoryRequest, *, dimension: int) -> None:
-    """Check a request to store one memory."""
+def check_create(request: pb.CreateMemoryRequest, numbers: Numbers, *, dimension: int) -> None:
+    """Check a request to store one memory with a vector of these numbers."""
     found = Violations()
     check_scope(found, request.scope)
-    check_draft(found, request.memory, request.scope, numbers_from_proto(request), dimension=dimension)
+    check_draft(found, request.memory, request.scope, numbers, dimension=dimension)
     _check_options(found, request)
     found.finish()
 

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.drafts import Draft, Rejected
 from memsvc.domain.errors import InvalidRequestError
+from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.validate import writes
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -18,6 +19,11 @@ from memsvc.v1 import types_pb2 as types
 DIMENSION = 3
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 SCOPE = types.Scope(user_id="ada")
+
+
+def check(request: pb.CreateMemoryRequest) -> None:
+    """Check a request to store one memory, with the vector that it gives."""
+    writes.check_create(request, numbers_from_proto(request), dimension=DIMENSION)
 
 
 def nested(depth: int) -> Struct:
@@ -95,7 +101,7 @@ BAD_MEMORIES = [
 @pytest.mark.parametrize(("memory", "path"), BAD_MEMORIES, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_bad_field_of_a_new_memory_is_told_by_its_path(memory: types.Memory, path: str) -> None:
     """Each rule names the field that breaks it, and nothing else."""
-    assert [path] == violations(lambda: writes.check_create(create(memory), dimension=DIMENSION))
+    assert [path] == violations(lambda: check(create(memory)))
 
 
 BAD_REQUESTS = [
@@ -116,14 +122,14 @@ BAD_REQUESTS = [
 @pytest.mark.parametrize(("request_", "path"), BAD_REQUESTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_bad_part_of_a_creating_request_is_told_by_its_path(request_: pb.CreateMemoryRequest, path: str) -> None:
     """What stands beside the memory is checked as well."""
-    assert [path] == violations(lambda: writes.check_create(request_, dimension=DIMENSION))
+    assert [path] == violations(lambda: check(request_))
 
 
 def test_everything_wrong_is_told_at_once() -> None:
     """One reply names all violations, in the order of the request."""
     memory = types.Memory(tags=[""], importance=9)
 
-    paths = violations(lambda: writes.check_create(create(memory, scope=types.Scope()), dimension=DIMENSION))
+    paths = violations(lambda: check(create(memory, scope=types.Scope())))
 
     assert paths == ["scope.user_id", "memory.content", "memory.tags[0]", "memory.importance"]
 
@@ -141,19 +147,19 @@ def test_limits_themselves_are_allowed() -> None:
         event_time=Timestamp(seconds=-62_135_596_800),
     )
 
-    writes.check_create(create(memory, scope=types.Scope(user_id="u" * 128), request_id="r" * 128), dimension=DIMENSION)
+    check(create(memory, scope=types.Scope(user_id="u" * 128), request_id="r" * 128))
 
 
 def test_output_only_fields_of_a_new_memory_are_ignored() -> None:
     """What the service sets may be sent back without harm."""
     memory = types.Memory(content="x", id="no uuid", status=types.MEMORY_STATUS_DELETED, revision=-5)
 
-    writes.check_create(create(memory), dimension=DIMENSION)
+    check(create(memory))
 
 
 def test_a_tiny_vector_is_allowed() -> None:
     """Any length but zero will do."""
-    writes.check_create(create(vector=[1e-38, 0.0, 0.0]), dimension=DIMENSION)
+    check(create(vector=[1e-38, 0.0, 0.0]))
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
