@@ -11,9 +11,23 @@ import pytest
 
 from backends.qdrant import EDGE
 from backends.qdrant.settings import QdrantEdgeSettings
+from memsvc.domain.entries import View, entry_id
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorIndex
+from memsvc.testing import entries, filtering
 from memsvc.testing.vectors import VectorIndexContract
+
+SHARING = frozenset({entries.__name__, filtering.__name__})
+"""Modules of tests that only change entries and look for them."""
+ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorIndex]:
+    """Open an index for all tests that leave its generations alone."""
+    context = BackendContext(directory=tmp_path_factory.mktemp("vectors"), now=lambda: datetime.now(UTC))
+    with EDGE.open(QdrantEdgeSettings(), context) as index:
+        yield index
 
 
 class TestQdrantEdge(VectorIndexContract):
@@ -35,6 +49,20 @@ class TestQdrantEdge(VectorIndexContract):
     def index(self, open_index: Callable[[], VectorIndex]) -> VectorIndex:
         """Open a fresh index."""
         return open_index()
+
+    @pytest.fixture
+    def live(self, request: pytest.FixtureRequest) -> VectorIndex:
+        """Give the shared index, emptied; to tests that close an index or make generations, one of their own.
+
+        Each of them takes two processes and a directory of 90 MB.
+        """
+        own = request.function.__module__ not in SHARING or "close" in request.fixturenames
+        index: VectorIndex = request.getfixturevalue("index" if own else "shared")
+        if own or index.manifest is None:
+            self.renew(index, 1)
+        else:
+            index.replace({entry.entry_id >> ROW_SHIFT: () for entry in index.inventory()})
+        return index
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:
