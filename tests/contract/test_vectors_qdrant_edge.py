@@ -14,11 +14,9 @@ from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import View, entry_id
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorIndex
-from memsvc.testing import entries, filtering
+from memsvc.testing import generations
 from memsvc.testing.vectors import VectorIndexContract
 
-SHARING = frozenset({entries.__name__, filtering.__name__})
-"""Modules of tests that only change entries and look for them."""
 ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
 
 
@@ -56,7 +54,9 @@ class TestQdrantEdge(VectorIndexContract):
 
         Each of them takes two processes and a directory of 90 MB.
         """
-        own = request.function.__module__ not in SHARING or "close" in request.fixturenames
+        name = request.function.__name__
+        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
+        own = own or "generation" in name or "switch" in name
         index: VectorIndex = request.getfixturevalue("index" if own else "shared")
         if own or index.manifest is None:
             self.renew(index, 1)
