@@ -24,6 +24,7 @@ YEARS = (1900, 2999)
 _MORNING_ENDS = AFTERNOON_HOUR * 60
 _FEBRUARY, _LAST, _LEAP_DAY = 2, 28, 29
 _LEAP_YEAR = 2000
+_MONTHS = 12
 _DAY = timedelta(days=1)
 
 Given = tuple[date, Slot]
@@ -43,6 +44,14 @@ class Occurrence:
     slot: Slot
     due_time: datetime
     is_overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A memory that is due, and when."""
+
+    memory: Memory
+    occurrence: Occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,7 @@ def slots_of(reminder: Reminder) -> tuple[Slot, ...]:
 
 def is_day(year: int, month: int, day: int) -> bool:
     """Return whether there is such a day; without a *year* (0), in some year."""
-    if not 1 <= month <= calendar.December:
+    if not 1 <= month <= _MONTHS:
         return False
     return 1 <= day <= calendar.monthrange(year or _LEAP_YEAR, month)[1]
 
