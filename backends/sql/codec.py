@@ -38,8 +38,7 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to",
-    "reminder",
+    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
 _LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": "", "reminder": ""}
 """What snapshots lack that were written before these columns were there."""
@@ -72,8 +71,7 @@ def memory_from_row(row: Row) -> Memory:
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to,
-        reminder,
+        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to, reminder,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     return Memory(
@@ -115,8 +113,7 @@ def memory_from_row(row: Row) -> Memory:
         _ORIGINS[origin],
         trust,
         () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
-        _REVIEWS[review],
-        _reminder_of(reminder) if reminder else None,
+        *_review_and_reminder(review, reminder),
     )
 
 
@@ -168,9 +165,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.summary,
         content,
         *_provenance(memory),
-        micros_or_none(memory.valid_from),
-        micros_or_none(memory.valid_to),
-        "" if memory.reminder is None else _reminder_text(memory.reminder),
+        *_since_then(memory),
     )
 
 
@@ -178,8 +173,16 @@ def _provenance(memory: Memory) -> tuple[str, float, str, str]:
     return str(memory.origin), memory.trust, _list_text(memory.derived_from), str(memory.review)
 
 
-def _reminder_text(reminder: Reminder) -> str:
-    return json_text([getattr(reminder, name) for name in _REMINDER_NAMES])
+def _since_then(memory: Memory) -> tuple[int | None, int | None, str]:
+    return micros_or_none(memory.valid_from), micros_or_none(memory.valid_to), _reminder_text(memory.reminder)
+
+
+def _reminder_text(reminder: Reminder | None) -> str:
+    return "" if reminder is None else json_text([getattr(reminder, name) for name in _REMINDER_NAMES])
+
+
+def _review_and_reminder(review: str, reminder: str) -> tuple[Review, Reminder | None]:
+    return _REVIEWS[review], _reminder_of(reminder) if reminder else None
 
 
 def _reminder_of(text: str) -> Reminder:

@@ -14,7 +14,7 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.inputs import given_text
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
-from memsvc.cli.reminding import reminder_on, shown_reminder
+from memsvc.cli.reminding import reminding, shown_reminder
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, values
@@ -61,13 +61,10 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("values.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    fields |= _times(when, valid_from, valid_to)
-    if remind:
-        fields["reminder"] = reminder_on(remind)
-    text = given_text(content)
+    fields |= _times(when, valid_from, valid_to) | reminding(remind)
     with session.client(conversation=conversation) as client:
         reply = client.create(
-            text,
+            given_text(content),
             on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
             conflict_policy=cast("values.ConflictPolicy", on_conflict.name),
             **fields,

@@ -86,17 +86,19 @@ def ack(
         write(f"{reply.memory.id} acknowledged")
 
 
-def reminder_on(day: str) -> values.ReminderFields:
-    """Return the reminder of a day: "YYYY-MM-DD" once, "MM-DD" every year.
+def reminding(day: str) -> values.MemoryFields:
+    """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:
         typer.BadParameter: It is neither.
     """
+    if not day:
+        return {}
     try:
         if len(day) == len("MM-DD"):
             leap = date.fromisoformat(f"2000-{day}")
-            return {"date": (leap.month, leap.day)}
-        return {"date": date.fromisoformat(day)}
+            return {"reminder": {"date": (leap.month, leap.day)}}
+        return {"reminder": {"date": date.fromisoformat(day)}}
     except ValueError as error:
         message = f"{day!r} is neither YYYY-MM-DD nor MM-DD."
         raise typer.BadParameter(message) from error

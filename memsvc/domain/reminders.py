@@ -10,7 +10,7 @@ import calendar
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
@@ -144,7 +144,7 @@ def due(reminder: Reminder, moment: Moment, given: AbstractSet[Given]) -> Occurr
     On its day that is the latest of its slots that has begun. After it, one that was in no slot of its day
     acknowledged is overdue for some days, unless it is yearly.
     """
-    zone = ZoneInfo(reminder.time_zone) if reminder.time_zone else moment.zone
+    zone = _zone(reminder, moment)
     local = moment.now.astimezone(zone)
     today, present = local.date(), moment.slot or slot_of(local.hour)
     if reminder.recurrence is Recurrence.NONE and (day := _missed(reminder, today, moment.overdue_days)):
@@ -174,6 +174,13 @@ def due_time(reminder: Reminder, day: date, slot: Slot, zone: tzinfo) -> datetim
 def reminds(memory: Memory) -> bool:
     """Return whether *memory* reminds of something at all: one that is put away does not."""
     return memory.reminder is not None and memory.status is Status.ACTIVE
+
+
+def _zone(reminder: Reminder, moment: Moment) -> tzinfo:
+    try:
+        return ZoneInfo(reminder.time_zone) if reminder.time_zone else moment.zone
+    except ZoneInfoNotFoundError:  # another machine knew it
+        return moment.zone
 
 
 def _missed(reminder: Reminder, today: date, days: int) -> date | None:
