@@ -15,7 +15,7 @@ from memsvc.cli.failures import CommandError, say
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import values
+    from memsvc.client import NewMemory, values
     from memsvc.v1 import reminders_pb2 as pb
     from memsvc.v1 import types_pb2 as types
 
@@ -86,7 +86,7 @@ def ack(
         write(f"{reply.memory.id} acknowledged")
 
 
-def reminding(day: str) -> values.MemoryFields:
+def reminding(day: str) -> NewMemory:
     """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:
