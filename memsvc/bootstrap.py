@@ -81,4 +81,5 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         embedding=index.embedding,
         watching=writes.watching,
         reviewing=writes.reviewing,
+        reminders=writes.reminders,
     )

@@ -6,9 +6,10 @@ import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from memsvc.engine.index.views import RetrievalTier
@@ -173,6 +174,24 @@ class ProvenanceSettings(_Part):
     """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
 
 
+class ReminderSettings(_Part):
+    """How memories come due."""
+
+    detect: bool = True
+    """Whether birthdays, deadlines and the like are found in what is written. Given reminders count in any case."""
+    time_zone: str = "UTC"
+    """The zone of callers who name none, by its IANA name, such as Asia/Shanghai."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            return ZoneInfo(name).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            message = f"{name!r} is no time zone that this machine knows; take an IANA name such as 'Asia/Shanghai'"
+            raise ValueError(message) from None
+
+
 class WatchSettings(_Part):
     """How changes are told to those who watch."""
 
@@ -246,6 +265,8 @@ class Settings(BaseSettings):
     """Secrets."""
     provenance: ProvenanceSettings = ProvenanceSettings()
     """Trust and quarantine."""
+    reminders: ReminderSettings = ReminderSettings()
+    """What comes due."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     log: LogSettings = LogSettings()

@@ -14,12 +14,14 @@ from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
+from backends.inproc.reminders import InprocReminderReads
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 
 NAME = "inproc metadata"
@@ -40,6 +42,7 @@ class InprocMetadataStore:
         self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
+        self._reminders = InprocReminderReads(self._current)
 
     @property
     def memories(self) -> MemoryReads:
@@ -70,6 +73,11 @@ class InprocMetadataStore:
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
         return self._conflicts
+
+    @property
+    def reminders(self) -> ReminderReads:
+        """Read reminders."""
+        return self._reminders
 
     @property
     def checkpoints(self) -> CheckpointReads:

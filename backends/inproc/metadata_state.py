@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.filters import Filter
@@ -11,6 +12,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.reminder import Slot
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import MessageRecord, Session
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
@@ -42,6 +44,7 @@ class State:
     checkpoints: dict[tuple[str, str, str], Checkpoint] = field(default_factory=dict)
     tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
     actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
+    reminders_given: dict[tuple[int, date, Slot], datetime] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -64,6 +67,7 @@ class State:
             checkpoints=dict(self.checkpoints),
             tombstones=list(self.tombstones),
             actions=dict(self.actions),
+            reminders_given=dict(self.reminders_given),
         )
 
     def memory(self, row: int) -> Memory | None:

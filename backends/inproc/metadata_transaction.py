@@ -12,6 +12,7 @@ from typing import NoReturn
 from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
+from backends.inproc.reminders import InprocReminderWrites
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
@@ -22,7 +23,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites):
+class InprocTransaction(InprocConflictWrites, InprocReminderWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -133,6 +134,7 @@ class InprocTransaction(InprocConflictWrites):
         self.state.messages.pop(memory.row, None)
         self.state.revisions = {key: value for key, value in self.state.revisions.items() if key[0] != memory.row}
         self.forget_conflicts(stored.memory.id)
+        self.forget_given(memory.row)
         self.state.actions = {key: value for key, value in self.state.actions.items() if key[0] != memory.row}
         self.state.tombstones.append((stored.memory.scope.owner, tombstone_of(stored.memory, from_micros(self._time))))
         self._log(stored.memory, stored.memory, ChangeAction.PURGED)

@@ -26,6 +26,7 @@ from memsvc.domain.memory import (
     fingerprint,
     keywords_of,
 )
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
 
@@ -37,9 +38,9 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to",
+    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
-_LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": ""}
+_LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": "", "reminder": ""}
 """What snapshots lack that were written before these columns were there."""
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
@@ -54,6 +55,7 @@ _TIERS = {tier.value: tier for tier in Tier}
 _STATUSES = {status.value: status for status in Status}
 _ORIGINS = {origin.value: origin for origin in Origin}
 _REVIEWS = {review.value: review for review in Review}
+_REMINDER_NAMES = [field.name for field in fields(Reminder)]
 _EMPTY_LIST = "[]"
 _EMPTY_OBJECT = "{}"
 _MAX_TERM = 200
@@ -69,7 +71,7 @@ def memory_from_row(row: Row) -> Memory:
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to,
+        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to, reminder,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     return Memory(
@@ -111,7 +113,7 @@ def memory_from_row(row: Row) -> Memory:
         _ORIGINS[origin],
         trust,
         () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
-        _REVIEWS[review],
+        *_review_and_reminder(review, reminder),
     )
 
 
@@ -163,13 +165,32 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.summary,
         content,
         *_provenance(memory),
-        micros_or_none(memory.valid_from),
-        micros_or_none(memory.valid_to),
+        *_since_then(memory),
     )
 
 
 def _provenance(memory: Memory) -> tuple[str, float, str, str]:
     return str(memory.origin), memory.trust, _list_text(memory.derived_from), str(memory.review)
+
+
+def _since_then(memory: Memory) -> tuple[int | None, int | None, str]:
+    return micros_or_none(memory.valid_from), micros_or_none(memory.valid_to), _reminder_text(memory.reminder)
+
+
+def _reminder_text(reminder: Reminder | None) -> str:
+    return "" if reminder is None else json_text([getattr(reminder, name) for name in _REMINDER_NAMES])
+
+
+def _review_and_reminder(review: str, reminder: str) -> tuple[Review, Reminder | None]:
+    return _REVIEWS[review], _reminder_of(reminder) if reminder else None
+
+
+def _reminder_of(text: str) -> Reminder:
+    values = dict(zip(_REMINDER_NAMES, json_value(text), strict=True))
+    slot = values.pop("slot")
+    return Reminder(
+        **values | {"recurrence": Recurrence(values["recurrence"]), "slot": None if slot is None else Slot(slot)}
+    )
 
 
 def record_values(record: Record) -> Values:

@@ -27,6 +27,7 @@ from backends.sql.dialect import (
     run_kept,
     run_text,
 )
+from backends.sql.reminders import delete_given, delete_reminders, move_reminder, reminder_rows
 from backends.sql.tables import (
     IS_LIVE,
     memories,
@@ -36,6 +37,7 @@ from backends.sql.tables import (
     memory_tags,
     memory_vectors,
     messages,
+    reminders,
     revisions,
     statements,
 )
@@ -56,6 +58,7 @@ def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None
     insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
     insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
     _insert(connection, statements, statement_rows(records))
+    _insert(connection, reminders, reminder_rows(record.memory for record in records))
 
 
 def update_record(connection: sa.Connection, before: Memory, after: Record) -> None:
@@ -80,6 +83,7 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
         message = "The memory was changed by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
     _replace_terms(connection, before, after.memory)
+    move_reminder(connection, before, after.memory)
     if before.kind is Kind.MESSAGE and before.status is not after.memory.status:
         state = message_state(after.memory.status).value
         connection.execute(_update_message_state(), {"at_row": before.row, "new_state": state})
@@ -109,6 +113,7 @@ def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Se
         raise UniquenessRaceError(message)
     kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
     connection.execute(_keep_snapshots(), {"wanted": kept})
+    delete_reminders(connection, before)
     rows = list_parameter(old.row for old in before if old.kind is Kind.MESSAGE)
     connection.execute(_update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
 
@@ -119,6 +124,8 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     _delete_chunks(connection, memory.row)
     delete_statements(connection, memory.row)
     delete_conflicts(connection, memory)
+    delete_reminders(connection, [memory])
+    delete_given(connection, memory.row)
     for table in (memory_vectors, revisions, messages, memories):
         connection.execute(_delete_by_row(table), {"at_row": memory.row})
 

@@ -16,6 +16,7 @@ from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.reads import SqlMemoryReads
+from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
 from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
@@ -26,6 +27,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 
 DEFAULT_NAME = "memsvc.db"
@@ -46,6 +48,7 @@ class SqlMetadataStore:
         self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
         self._conflicts = SqlConflictReads(database)
+        self._reminders = SqlReminderReads(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -76,6 +79,11 @@ class SqlMetadataStore:
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
         return self._conflicts
+
+    @property
+    def reminders(self) -> ReminderReads:
+        """Read reminders."""
+        return self._reminders
 
     @property
     def checkpoints(self) -> CheckpointReads:

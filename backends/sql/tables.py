@@ -70,6 +70,7 @@ memories = sa.Table(
     sa.Column("review", sa.Text, nullable=False, server_default=""),
     sa.Column("valid_from", Number),
     sa.Column("valid_to", Number),
+    sa.Column("reminder", sa.Text, nullable=False, server_default=""),
 )
 
 IS_LIVE = memories.c.status != DELETED
@@ -321,3 +322,25 @@ tombstones = sa.Table(
     sa.Column("time", Number, nullable=False),
 )
 sa.Index("tombstones_owner", tombstones.c.owner, tombstones.c.project_id)
+
+reminders = sa.Table(
+    "reminders",
+    metadata,
+    # Of ACTIVE memories only. The day is what `memsvc.domain.reminders.day_number` makes of it.
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+reminders_given = sa.Table(
+    "reminders_given",
+    metadata,
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    # Days as numbers, YYYYMMDD.
+    sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("slot", sa.Text, primary_key=True),
+    sa.Column("time", Number, nullable=False),
+    sqlite_with_rowid=False,
+)

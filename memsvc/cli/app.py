@@ -19,6 +19,7 @@ from memsvc.cli import (
     memories,
     process,
     projects,
+    reminding,
     searching,
     sessions,
     watching,
@@ -59,6 +60,7 @@ app.command()(contexts.load)
 app.command("import")(importing.import_memories)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
+app.add_typer(reminding.app, name="reminders")
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)

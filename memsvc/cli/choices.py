@@ -64,6 +64,13 @@ class OnDuplicate(_Hyphenated):
     KEEP_BOTH = auto()
 
 
+class Slot(_Hyphenated):
+    """Parts of a day in which what is due is given once."""
+
+    MORNING = auto()
+    AFTERNOON = auto()
+
+
 class ConflictPolicy(_Hyphenated):
     """What to do with an older memory that the new one contradicts."""
 

@@ -92,10 +92,11 @@ def load(
     session: Session,
     *,
     limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many of each sort.")] = 50,
+    zone: Annotated[str, typer.Option(help="The user's time zone, such as Asia/Shanghai.")] = "",
 ) -> None:
     """Show what an agent loads at its start: core and active memories, preferences, what is due."""
     with session.client() as client:
-        found = client.load_core(limit=limit)
+        found = client.load_core(limit=limit, time_zone=zone)
     if session.as_json:
         write_json(found)
         return

@@ -14,6 +14,7 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.inputs import given_text
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
+from memsvc.cli.reminding import reminding, shown_reminder
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, values
@@ -40,6 +41,7 @@ def add(  # noqa: PLR0913 - an option each
     when: Annotated[datetime | None, typer.Option(help="When it happened, local time.")] = None,
     valid_from: Annotated[datetime | None, typer.Option(help="When it begins to be true, local time.")] = None,
     valid_to: Annotated[datetime | None, typer.Option(help="When it ceases to be true, local time.")] = None,
+    remind: Annotated[str, typer.Option(help="When to be reminded of it: YYYY-MM-DD, or MM-DD every year.")] = "",
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
     on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
@@ -59,11 +61,10 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("values.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    fields |= _times(when, valid_from, valid_to)
-    text = given_text(content)
+    fields |= _times(when, valid_from, valid_to) | reminding(remind)
     with session.client(conversation=conversation) as client:
         reply = client.create(
-            text,
+            given_text(content),
             on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
             conflict_policy=cast("values.ConflictPolicy", on_conflict.name),
             **fields,
@@ -130,6 +131,7 @@ def _show(memory: types.Memory) -> None:
         "expires": f"{local_time(memory.expire_time):%Y-%m-%d %H:%M}" if memory.HasField("expire_time") else "",
         "true from": f"{local_time(memory.valid_from):%Y-%m-%d %H:%M}" if memory.HasField("valid_from") else "",
         "true until": f"{local_time(memory.valid_to):%Y-%m-%d %H:%M}" if memory.HasField("valid_to") else "",
+        "reminds": shown_reminder(memory),
         "source": memory.source,
         "origin": types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
         "trust": f"{memory.trust:g}",

@@ -13,6 +13,7 @@ from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
 from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
+from memsvc.client.reminding import Reminders
 from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
 from memsvc.client.upkeep import Upkeep
@@ -22,7 +23,7 @@ from memsvc.v1 import types_pb2 as types
 
 
 class AsyncMemsvc(
-    Writes, Reads, Contexts, Conflicts, Promotions, Captures, Sessions, History, Upkeep, Watches, Reviews
+    Writes, Reads, Contexts, Conflicts, Promotions, Reminders, Captures, Sessions, History, Upkeep, Watches, Reviews
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

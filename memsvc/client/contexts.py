@@ -49,9 +49,11 @@ class Contexts(Connected):
         request = contexts.RenderContextRequest(scope=self.scope, **convert.context_fields(query, options))
         return await self._remote.unary(self._remote.searches.RenderContext, request, timeout)
 
-    async def load_core(self, *, limit: int = 0, timeout: float | None = None) -> contexts.LoadCoreResponse:
+    async def load_core(
+        self, *, limit: int = 0, time_zone: str = "", timeout: float | None = None
+    ) -> contexts.LoadCoreResponse:
         """Return core and active memories, preferences and what is due: what an agent loads at its start."""
-        request = contexts.LoadCoreRequest(scope=self.scope, limit=limit)
+        request = contexts.LoadCoreRequest(scope=self.scope, limit=limit, time_zone=time_zone)
         return await self._remote.unary(self._remote.searches.LoadCore, request, timeout)
 
     async def stream_search(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
 from google.protobuf.duration_pb2 import Duration
@@ -18,6 +18,7 @@ from memsvc.client.values import (
     Filters,
     MemoryFields,
     Message,
+    ReminderFields,
     SearchOptions,
     TimeRange,
 )
@@ -25,6 +26,7 @@ from memsvc.v1 import capture_pb2 as capture
 from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import context_pb2 as contexts
 from memsvc.v1 import memory_service_pb2 as memories
+from memsvc.v1 import reminder_pb2 as reminder
 from memsvc.v1 import search_service_pb2 as search
 from memsvc.v1 import types_pb2 as types
 
@@ -63,6 +65,8 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "conflict_policy": (conflicts.ConflictPolicy, "CONFLICT_POLICY_"),
     "states": (conflicts.ConflictState, "CONFLICT_STATE_"),
     "resolution": (conflicts.ConflictResolution, "CONFLICT_RESOLUTION_"),
+    "slot": (reminder.ReminderSlot, "REMINDER_SLOT_"),
+    "recurrence": (reminder.ReminderRecurrence, "REMINDER_RECURRENCE_"),
     "role": (types.MessageRole, "MESSAGE_ROLE_"),
 }
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
@@ -149,7 +153,28 @@ def struct_to_proto(value: Mapping[str, Any]) -> Struct:
     return struct
 
 
+def date_to_proto(day: date | tuple[int, int]) -> reminder.CalendarDate:
+    """Return a day, or a month and a day of every year."""
+    if isinstance(day, date):
+        return reminder.CalendarDate(year=day.year, month=day.month, day=day.day)
+    return reminder.CalendarDate(month=day[0], day=day[1])
+
+
+def _reminder(fields: ReminderFields | None) -> reminder.Reminder | None:
+    if fields is None:
+        return None
+    time = fields.get("time")
+    return reminder.Reminder(
+        date=date_to_proto(fields["date"]),
+        time=None if time is None else reminder.TimeOfDay(hours=time.hour, minutes=time.minute),
+        recurrence=named("recurrence", fields.get("recurrence")),
+        time_zone=fields.get("time_zone", ""),
+        slot=named("slot", fields.get("slot")),
+    )
+
+
 _SPECIAL: Mapping[str, Callable[[Any], Any]] = {
+    "reminder": _reminder,
     "keywords": _keywords,
     "file_refs": _file_refs,
     "metadata": struct_to_proto,

@@ -192,6 +192,8 @@ class Memsvc:
     delete = _sync(AsyncMemsvc.delete)
     restore = _sync(AsyncMemsvc.restore)
     promote = _sync(AsyncMemsvc.promote)
+    due_reminders = _stream(AsyncMemsvc.due_reminders)
+    acknowledge_reminder = _sync(AsyncMemsvc.acknowledge_reminder)
     supersede = _sync(AsyncMemsvc.supersede)
     chain = _sync(AsyncMemsvc.chain)
     conflicts = _stream(AsyncMemsvc.conflicts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any, Literal, Required, TypedDict
 
 from memsvc.v1 import search_service_pb2 as search
@@ -41,6 +41,8 @@ TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
 Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL"]
 Index = Literal["VECTORS", "LEXICAL"]
+Slot = Literal["MORNING", "AFTERNOON"]
+Recurrence = Literal["NONE", "YEARLY"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
 
 TimeRange = tuple[datetime | None, datetime | None]
@@ -52,6 +54,19 @@ class AsOf(TypedDict, total=False):
 
     valid_time: datetime
     known_time: datetime
+
+
+class ReminderFields(TypedDict, total=False):
+    """When a memory comes due, as Reminder in reminder.proto.
+
+    The date is a day, or a month and a day of every year; a day that is to come every year needs the recurrence YEARLY.
+    """
+
+    date: Required[date | tuple[int, int]]
+    time: time
+    recurrence: Recurrence
+    time_zone: str
+    slot: Slot
 
 
 class MemoryFields(TypedDict, total=False):
@@ -86,6 +101,7 @@ class MemoryFields(TypedDict, total=False):
     origin: Origin
     trust: float
     derived_from: Sequence[str]
+    reminder: ReminderFields | None
     project_id: str
     agent_id: str
     session_id: str

@@ -10,6 +10,7 @@ from enum import StrEnum
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
+from memsvc.domain.reminder import Reminder
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Draft:
     trust: float | None = None
     derived_from: tuple[str, ...] | None = None
     status: Status | None = None
+    reminder: Reminder | None = None
 
 
 PATCHABLE = frozenset(
@@ -93,14 +95,14 @@ PATCHABLE = frozenset(
         "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
         "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
         "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
-        "valid_from", "valid_to",
+        "valid_from", "valid_to", "reminder",
     }
 )  # fmt: skip
 """What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""
 
 PatchValue = (
     str | int | float | bool | None | datetime | timedelta | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]
-    | Mapping[str, Json] | Layer | Kind | Tier | Status | Origin
+    | Mapping[str, Json] | Layer | Kind | Tier | Status | Origin | Reminder
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
+from memsvc.domain.reminders import Due
 
 REMINDER_TAGS = ("reminder", "提醒")
 _REMINDERS = frozenset(REMINDER_TAGS)
@@ -32,6 +33,7 @@ class Essentials:
 
     Attributes:
         is_incomplete: Whether there are more than the lists hold.
+        due: When those come due that have a reminder, whichever list they are in.
     """
 
     core: Sequence[Memory] = ()
@@ -39,6 +41,7 @@ class Essentials:
     preferences: Sequence[Memory] = ()
     reminders: Sequence[Memory] = ()
     is_incomplete: bool = False
+    due: Sequence[Due] = ()
 
 
 def may_remind(first: datetime, last: datetime) -> Filter:
@@ -62,8 +65,8 @@ def may_be_loaded(memory: Memory) -> bool:
 
 
 def is_due(memory: Memory, now: datetime) -> bool:
-    """Return whether it is time to remind of a memory."""
-    return memory.event_time is not None and abs(memory.event_time - now) <= REMINDER_SPAN
+    """Return whether it is time to remind of a memory without a reminder, which is due about when it happens."""
+    return memory.reminder is None and memory.event_time is not None and abs(memory.event_time - now) <= REMINDER_SPAN
 
 
 def is_in_use(memory: Memory, now: datetime) -> bool:

@@ -60,6 +60,8 @@ MESSAGE_TOKENS = 10_000_000
 TOKEN_LIMIT_MIN = 100
 TOKEN_LIMIT_MAX = 10_000_000
 KEEP_ROUNDS_MAX = 100
+OVERDUE_DAYS = 365
+"""For at most so many days a reminder is listed that nobody acknowledged."""
 VIOLATIONS = 50
 """How many violations a reply names: more would not fit the 8 KiB of gRPC trailers."""
 HEARTBEAT_MIN_SECONDS = 1

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Scope
 
 Json: TypeAlias = "bool | float | int | str | list[Json] | dict[str, Json] | None"
@@ -123,6 +124,7 @@ class Memory:
         revision: 1 when created, one more with every change; access counts do not change it.
         trust: 0 to 1, at most that of any memory it is derived from was when it was written.
         derived_from: The ids of the memories that it was made of.
+        reminder: When it comes due, given or found in its content.
     """
 
     id: str
@@ -164,6 +166,7 @@ class Memory:
     trust: float = 1.0
     derived_from: tuple[str, ...] = ()
     review: Review = Review.NONE
+    reminder: Reminder | None = None
 
 
 def content_hash(content: str) -> str:

@@ -20,6 +20,7 @@ from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.promote import Promote
+from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
@@ -64,6 +65,7 @@ class Application:
     embedding: Embedding
     watching: Watching
     reviewing: Reviewing
+    reminders: Reminders
 
     @property
     def dimension(self) -> int:

@@ -17,6 +17,7 @@ from memsvc.server.convert import tokens
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.validate import contexts
+from memsvc.server.validate.contexts import known_zone
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
@@ -80,4 +81,6 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
 
     def _loaded(self, request: pb.LoadCoreRequest) -> pb.LoadCoreResponse:
         scope = scope_from(request.scope, calls.principal.get())
-        return out.essentials_to_proto(self._edge.application.core.load(scope, limit=request.limit or out.LOAD_LIMIT))
+        zone = known_zone(request.time_zone) if request.time_zone else None
+        loaded = self._edge.application.core.load(scope, limit=request.limit or out.LOAD_LIMIT, zone=zone)
+        return out.essentials_to_proto(loaded)

@@ -11,6 +11,7 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.filters import And
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.query import Order
+from memsvc.domain.reminders import window
 from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -24,6 +25,7 @@ from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
+from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
@@ -36,6 +38,7 @@ class MetadataStoreContract(
     StoreNamesContract,
     StoreReadsContract,
     StoreReachContract,
+    StoreRemindersContract,
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
@@ -125,6 +128,7 @@ class MetadataStoreContract(
             lambda: store.memories.page(reach=ADA, where=None, order=Order(), after=None, limit=1),
             lambda: store.memories.rows_where(And(()), reach=ADA),
             lambda: store.memories.counts(reach=ADA),
+            lambda: store.reminders.page(reach=ADA, window=window(NOW, 7), after=None, limit=1),
             lambda: store.feed.documents([1]),
             lambda: store.feed.pending(limit=1),
             lambda: store.feed.trim(before=NOW),

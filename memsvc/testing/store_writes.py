@@ -10,6 +10,7 @@ import pytest
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
 from memsvc.domain.query import Candidate
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -62,6 +63,7 @@ def full_memory() -> Memory:
         trust=0.123457,
         derived_from=("01890000-0000-7000-8000-00000000000b", "源"),
         review=Review.APPROVED,
+        reminder=Reminder(2, 29, 1988, Recurrence.YEARLY, 0, "亚洲/上海", Slot.AFTERNOON, f"p {ODD}"),
     )
 
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 from memsvc.text.scripts import is_han
 
-__all__ = ["DateMention", "date_match", "date_terms", "is_han", "mentioned_dates"]
+__all__ = ["DateMention", "date_match", "date_terms", "han_number", "is_han", "mentioned_dates", "placed_dates"]
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -80,13 +80,18 @@ def mentioned_dates(text: str) -> list[DateMention]:
     Chinese ("2023年5月", "五月八号") dates. "may" and "march" count only where a date is meant. Impossible dates and
     those whose order of day and month is unclear ("5/8/2023") are left out.
     """
-    found = [(match.start(), _english(text, match)) for match in _ENGLISH.finditer(text)]
+    return list(dict.fromkeys(mention for *_, mention in placed_dates(text)))
+
+
+def placed_dates(text: str) -> list[tuple[int, int, DateMention]]:
+    """Return what `mentioned_dates` finds, each time that it is named, with the offsets of where it stands."""
+    found = [(*match.span(), _english(text, match)) for match in _ENGLISH.finditer(text)]
     if any(map(str.isdigit, text)):
-        found += [(match.start(), _numeric(match)) for match in _NUMERIC.finditer(text)]
+        found += [(*match.span(), _numeric(match)) for match in _NUMERIC.finditer(text)]
     if not text.isascii():
-        found += [(match.start(), _chinese(match)) for match in _HAN.finditer(text)]
+        found += [(*match.span(), _chinese(match)) for match in _HAN.finditer(text)]
     found.sort(key=lambda place: place[0])
-    return list(dict.fromkeys(mention for _, mention in found if mention and _is_possible(mention)))
+    return [(start, end, mention) for start, end, mention in found if mention and _is_possible(mention)]
 
 
 def date_terms(moment: datetime, *, han: bool) -> str:
@@ -136,9 +141,7 @@ def _numeric(match: re.Match[str]) -> DateMention:
 
 def _chinese(match: re.Match[str]) -> DateMention:
     year, day = match["year"], match["day"]
-    return DateMention(
-        _han_year(year) if year else None, _han_number(match["month"]), _han_number(day) if day else None
-    )
+    return DateMention(_han_year(year) if year else None, han_number(match["month"]), han_number(day) if day else None)
 
 
 def _han_year(digits: str) -> int:
@@ -146,7 +149,7 @@ def _han_year(digits: str) -> int:
     return year + 2000 if len(digits) == _CENTURY_DIGITS else year
 
 
-def _han_number(numeral: str) -> int:
+def han_number(numeral: str) -> int:
     """Return the value of "8", "八", "十八" or "二十八"; 0 for a numeral that is none."""
     if numeral.isdecimal():
         return int(numeral)

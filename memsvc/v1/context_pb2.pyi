@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import reminder_pb2 as _reminder_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -791,8 +792,13 @@ class LoadCoreRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
     """limit is how many memories each list may hold: 1 to 100. 0: 50."""
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the user's zone, which says what is due, as in ListDueRemindersRequest. Empty: the
+    setting reminders.time_zone, UTC by default. An unknown one is INVALID_ARGUMENT.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says for whom: the memories of its project and the global ones. Required."""
@@ -802,10 +808,11 @@ class LoadCoreRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         limit: _builtins.int = ...,
+        time_zone: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "scope", b"scope", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -826,6 +833,7 @@ class LoadCoreResponse(_message.Message):
     PREFERENCES_FIELD_NUMBER: _builtins.int
     REMINDERS_FIELD_NUMBER: _builtins.int
     IS_INCOMPLETE_FIELD_NUMBER: _builtins.int
+    DUE_FIELD_NUMBER: _builtins.int
     is_incomplete: _builtins.bool
     """is_incomplete tells that a list holds limit memories, and that there are more."""
     @_builtins.property
@@ -842,8 +850,15 @@ class LoadCoreResponse(_message.Message):
 
     @_builtins.property
     def reminders(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """reminders are due: tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time lies between 24
-        hours ago and 24 hours from now; the earliest first.
+        """reminders are due: memories with a Memory.reminder that ListDueReminders would list, and of those without one the
+        tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time lies between 24 hours ago and 24 hours
+        from now; the earliest first.
+        """
+
+    @_builtins.property
+    def due(self) -> _containers.RepeatedCompositeFieldContainer[_reminder_pb2.ReminderOccurrence]:
+        """due says when the memories with a Memory.reminder are due, whichever of the lists they are in, as
+        AcknowledgeReminder takes it. They come again until they are acknowledged.
         """
 
     def __init__(
@@ -854,10 +869,11 @@ class LoadCoreResponse(_message.Message):
         preferences: _abc.Iterable[_types_pb2.Memory] | None = ...,
         reminders: _abc.Iterable[_types_pb2.Memory] | None = ...,
         is_incomplete: _builtins.bool = ...,
+        due: _abc.Iterable[_reminder_pb2.ReminderOccurrence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "is_incomplete", b"is_incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "is_incomplete", b"is_incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,6 +6,7 @@ import warnings
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
+from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -85,6 +86,16 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/PromoteMemory',
                 request_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListDueReminders = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ListDueReminders',
+                request_serializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.FromString,
+                _registered_method=True)
+        self.AcknowledgeReminder = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/AcknowledgeReminder',
+                request_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
                 _registered_method=True)
 
 
@@ -168,6 +179,20 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDueReminders(self, request, context):
+        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcknowledgeReminder(self, request, context):
+        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -215,6 +240,16 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.PromoteMemory,
                     request_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.SerializeToString,
+            ),
+            'ListDueReminders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueReminders,
+                    request_deserializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.SerializeToString,
+            ),
+            'AcknowledgeReminder': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcknowledgeReminder,
+                    request_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -465,6 +500,60 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/PromoteMemory',
             memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueReminders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ListDueReminders',
+            memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.SerializeToString,
+            memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcknowledgeReminder(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/AcknowledgeReminder',
+            memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
+            memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
             options,
             channel_credentials,
             insecure,

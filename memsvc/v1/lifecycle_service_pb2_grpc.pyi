@@ -8,6 +8,7 @@ from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
+from memsvc.v1 import reminders_pb2 as _reminders_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -71,6 +72,10 @@ class LifecycleServiceStub:
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    ListDueReminders: _grpc.UnaryUnaryMultiCallable[_reminders_pb2.ListDueRemindersRequest, _reminders_pb2.ListDueRemindersResponse]
+    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+    AcknowledgeReminder: _grpc.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]
+    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -113,6 +118,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    ListDueReminders: _aio.UnaryUnaryMultiCallable[_reminders_pb2.ListDueRemindersRequest, _reminders_pb2.ListDueRemindersResponse]  # type: ignore[assignment]
+    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+    AcknowledgeReminder: _aio.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]  # type: ignore[assignment]
+    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -206,5 +215,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_promotion_pb2.PromoteMemoryResponse, _abc.Awaitable[_promotion_pb2.PromoteMemoryResponse]]:
         """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+
+    @_abc_1.abstractmethod
+    def ListDueReminders(
+        self,
+        request: _reminders_pb2.ListDueRemindersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reminders_pb2.ListDueRemindersResponse, _abc.Awaitable[_reminders_pb2.ListDueRemindersResponse]]:
+        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+
+    @_abc_1.abstractmethod
+    def AcknowledgeReminder(
+        self,
+        request: _reminders_pb2.AcknowledgeReminderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reminders_pb2.AcknowledgeReminderResponse, _abc.Awaitable[_reminders_pb2.AcknowledgeReminderResponse]]:
+        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

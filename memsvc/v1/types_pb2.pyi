@@ -11,6 +11,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import reminder_pb2 as _reminder_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -795,6 +796,7 @@ class Memory(_message.Message):
     TRUST_FIELD_NUMBER: _builtins.int
     DERIVED_FROM_FIELD_NUMBER: _builtins.int
     REVIEW_FIELD_NUMBER: _builtins.int
+    REMINDER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID, made by the service at its creation and never changed. Output only in creating writes; in
     UpdateMemory it names the memory.
@@ -950,6 +952,19 @@ class Memory(_message.Message):
         scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
         """
 
+    @_builtins.property
+    def reminder(self) -> _reminder_pb2.Reminder:
+        """reminder says when the memory comes due; see ListDueReminders. When a write gives none, the service looks for one in
+        the content that is written: a birthday or an anniversary (every year), something to be reminded of, a deadline or an
+        appointment, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next Friday",
+        "下周五" (reckoned from event_time, or without it from the write; the next week begins on Monday). What is past, asked,
+        supposed, ambiguous (3/5) or of the lunar calendar is none. It looks at memories of kind FACT, PREFERENCE,
+        EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not of origin TOOL
+        or DOCUMENT; the setting reminders.detect turns that off. What it found goes with the sentence it was found in
+        (Reminder.phrase); what was given stays until it is changed. UpdateMemory with an unset reminder in its mask takes it
+        away; there is none then until other content is written. Unset: none.
+        """
+
     def __init__(
         self,
         *,
@@ -991,10 +1006,11 @@ class Memory(_message.Message):
         trust: _builtins.float | None = ...,
         derived_from: _abc.Iterable[_builtins.str] | None = ...,
         review: Global___MemoryReview.ValueType = ...,
+        reminder: _reminder_pb2.Reminder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "reminder", b"reminder", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "reminder", b"reminder", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

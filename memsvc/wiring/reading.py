@@ -50,7 +50,7 @@ def reading(
     ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
     readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
     recall = Recall(readers, utc_now, _looking_back(settings, backends, index.embedding).readers)
-    core = Core(reads, store.feed, utc_now)
+    core = Core(reads, store.feed, utc_now, writes.reminders)
     writes.committer.on_commit(core.note_commit)
     sources = Sources(
         reads,

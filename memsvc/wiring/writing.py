@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
+from zoneinfo import ZoneInfo
 
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
@@ -17,6 +18,7 @@ from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.lifecycle.promote import Promote
+from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.watch.bell import Bell
@@ -28,6 +30,7 @@ from memsvc.engine.write.importing import Importing
 from memsvc.engine.write.placing import Placing
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
+from memsvc.engine.write.reminding import Reminding
 from memsvc.engine.write.requests import Requests, forget_old_requests
 from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
@@ -59,6 +62,7 @@ class Writing:
     reviewing: Reviewing
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
+    reminders: Reminders
 
 
 def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> Writing:
@@ -78,6 +82,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
+    zone = ZoneInfo(settings.reminders.time_zone)
     drafting = Drafting(
         model=index.embedding.model,
         dimension=index.embedding.dimension,
@@ -85,6 +90,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         random=random,
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
+        reminding=Reminding(zone, is_on=settings.reminders.detect),
     )
     recording = Recording(drafting, store.feed, backends.tokenizer.count)
     placing = Placing(drafting, recording)
@@ -105,6 +111,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         reviewing=Reviewing(drafting, recording, requests),
         checkpoints=Checkpoints(store, committer, utc_now),
         checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
+        reminders=Reminders(store, committer, utc_now, zone),
     )
 
 

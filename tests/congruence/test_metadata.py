@@ -20,6 +20,8 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import Json, Keyword, Kind, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.reminder import Recurrence, Reminder
+from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
@@ -33,6 +35,7 @@ PROJECTS = ("", "web", "web-2")
 OWNERS = ("\x1fada", "\x1fada-2")
 WORDS = ("a", "A", "ab", "世界", "it's", "")
 MOMENTS = tuple(NOW + timedelta(microseconds=step) for step in (-(10**15), -1, 0, 1, 10**12))
+REMINDERS = (Reminder(NOW.month, NOW.day), Reminder(2, 29), Reminder(NOW.month, NOW.day, NOW.year, Recurrence.NONE))
 METADATA_VALUES: tuple[dict[str, Json], ...] = (
     {},
     {"a": "a"},
@@ -118,6 +121,7 @@ def some_memory(seed: int) -> Memory:
         expire_time=random.choice((None, *MOMENTS)),
         valid_from=random.choice((None, *MOMENTS)),
         valid_to=random.choice((None, *MOMENTS)),
+        reminder=random.choice((None, *REMINDERS)),
     )
 
 
@@ -241,6 +245,10 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[t
                 known = [s.memories.known_at([change.row for change in changes], moment, reach=reach) for s in stores]
                 gone = [s.checkpoints.tombstones(reach=reach, moment=moment, after_row=0, limit=99) for s in stores]
                 assert (known[0], gone[0]) == (known[1], gone[1])
+            for limit in (1, 2, 99):
+                around = window(NOW, 7)
+                due = [s.reminders.page(reach=reach, window=around, after=None, limit=limit) for s in stores]
+                assert due[0] == due[1]
             rows = [change.row for change in changes]
             one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
             assert one == other

@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import reminder_pb2 as reminder_pb
 from memsvc.v1 import types_pb2 as types
 
 Request = pb.ImportMemoriesRequest
@@ -47,6 +48,13 @@ def whole_memory() -> types.Memory:
         trust=0.75,
         valid_from=Timestamp(seconds=-86_400 * 365 * 40),
         valid_to=Timestamp(seconds=4_102_444_800, nanos=7_000),
+        reminder=reminder_pb.Reminder(
+            date=reminder_pb.CalendarDate(year=2016, month=2, day=29),
+            time=reminder_pb.TimeOfDay(),
+            recurrence=reminder_pb.REMINDER_RECURRENCE_YEARLY,
+            time_zone="Asia/Shanghai",
+            slot=reminder_pb.REMINDER_SLOT_MORNING,
+        ),
     )
 
 

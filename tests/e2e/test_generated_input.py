@@ -63,7 +63,7 @@ Field = FieldDescriptor
 
 def texts(name: str) -> st.SearchStrategy[str]:
     """Return texts for a field of this name: mostly such as it takes."""
-    if name in {"id", "ids", "related_ids", "derived_from"}:
+    if name in {"id", "ids", "memory_id", "related_ids", "derived_from"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
     if name in {"page_token", "consistency_token", "cursor", "earlier_cursor"}:

@@ -17,6 +17,7 @@ from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import promotion_pb2 as promotion_pb
+from memsvc.v1 import reminders_pb2 as reminders_pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -638,6 +639,25 @@ def PromoteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """What is not there for the stranger cannot be promoted."""
     for memory_id in stranger.ids:
         yield [promotion_pb.PromoteMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def ListDueReminders(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is due is the owner's own; tests/e2e/test_reminders.py has some that is."""
+    yield [reminders_pb.ListDueRemindersRequest(scope=stranger.scope)], OK
+
+
+@case
+def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger was not given by them."""
+    for memory_id in stranger.ids:
+        day = {"year": 2026, "month": 3, "day": 5}
+        yield (
+            [
+                reminders_pb.AcknowledgeReminderRequest(scope=stranger.scope, memory_id=memory_id, date=day)  # type: ignore[arg-type] # a message as its fields
+            ],
+            NOT_FOUND,
+        )
 
 
 @case

@@ -25,7 +25,7 @@ ACTIVE, ARCHIVED, DELETED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCH
 CLEARED = {
     "key", "layer", "kind", "category", "speaker", "title", "summary", "tags", "related_ids", "file_refs",
     "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source", "metadata", "ttl",
-    "valid_from", "valid_to", "origin", "trust", "derived_from",
+    "valid_from", "valid_to", "origin", "trust", "derived_from", "reminder",
 }  # fmt: skip
 
 

@@ -76,6 +76,8 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
         "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "PromoteMemory": one,
+        "ListDueReminders": {"scope": scope},
+        "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
         "Search": {"scope": scope, "query": "x"},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "CreateSession": {"scope": scope},
@@ -109,6 +111,7 @@ SCOPED = (
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
+    "ListDueReminders", "AcknowledgeReminder",
     "BuildContext", "RenderContext", "LoadCore",
 )  # fmt: skip
 

@@ -6,14 +6,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.query import Order, OrderField
+from memsvc.domain.reminders import Due, Moment
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.ports.metadata import IndexFeed, MemoryReads
 
 LIST = 100
@@ -59,11 +61,12 @@ class Core:
     that it is done, and then the changes since are looked through for those of the user and project in question.
     """
 
-    def __init__(self, reads: MemoryReads, feed: IndexFeed, now: Callable[[], datetime]) -> None:
-        """Read from the store; *now* is the clock."""
+    def __init__(self, reads: MemoryReads, feed: IndexFeed, now: Callable[[], datetime], reminders: Reminders) -> None:
+        """Read from the store; *now* is the clock. What *reminders* are due is read anew each time: some were given."""
         self._reads = reads
         self._feed = feed
         self._now = now
+        self._due = reminders
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._commits = 0
@@ -72,8 +75,10 @@ class Core:
         """Take note that memories were changed; called by one thread, the committer's."""
         self._commits += 1
 
-    def load(self, scope: Scope, *, limit: int) -> Essentials:
+    def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> Essentials:
         """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.
+
+        Reminders that name no zone are due by *zone*, or without one by that of the settings.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -83,19 +88,30 @@ class Core:
         core, active, preferences, reminders = (
             [memory for lists in projects for memory in lists[number] if is_current(memory, now)] for number in range(4)
         )
-        due = [memory for memory in reminders if is_due(memory, now)]
+        found = self.due(scope, limit=limit + 1, zone=zone)
+        moments = {one.memory.id: one.occurrence.due_time for one in found}
+        due = [*(one.memory for one in found), *(memory for memory in reminders if is_due(memory, now))]
         seen: set[str] = set()
         core, active, preferences = (
             _unseen(sorted(part, key=_by_importance), seen) for part in (core, active, preferences)
         )
-        due = _unseen(sorted(due, key=_by_time), seen)
+        due = _unseen(sorted(due, key=lambda one: (moments.get(one.id) or one.event_time or now, one.row)), seen)
         return Essentials(
             core[:limit],
             active[:limit],
             preferences[:limit],
             due[:limit],
-            is_incomplete=any(len(part) > limit for part in (core, active, preferences, due)),
+            is_incomplete=any(len(part) > limit for part in (core, active, preferences, due, found)),
+            due=found[:limit],
         )
+
+    def due(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
+        """Return at most *limit* memories whose reminders are to be given now, in the order of `Reminders.due`.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        return self._due.due(scope, Moment(self._now(), zone or self._due.zone), after=None, limit=limit)[0]
 
     def standing(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of one project, or with "" the global ones.
@@ -192,7 +208,3 @@ def _unseen(memories: Iterable[Memory], seen: set[str]) -> list[Memory]:
 
 def _by_importance(memory: Memory) -> tuple[int, int]:
     return -memory.importance, memory.row
-
-
-def _by_time(memory: Memory) -> tuple[datetime, int]:
-    return memory.event_time or memory.create_time, memory.row

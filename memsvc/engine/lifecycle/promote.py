@@ -9,6 +9,7 @@ from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryN
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
 from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.finding import found
@@ -18,6 +19,7 @@ from memsvc.engine.write.provenance import Sources
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
 from memsvc.ports.metadata import MemoryReads, Transaction
+from memsvc.text.reminding import still_said
 
 _KEPT = (
     "kind", "category", "speaker", "tags", "related_ids", "file_refs", "importance", "tier", "confidence", "event_time",
@@ -115,8 +117,17 @@ def _draft(source: Memory, content: str, title: str) -> Draft:
         metadata=dict(source.metadata),
         session_id="",
         derived_from=(source.id,),
+        reminder=_kept_reminder(source, content),
         **kept,
     )
+
+
+def _kept_reminder(source: Memory, content: str) -> Reminder | None:
+    """Return the reminder that stays: one that was found goes with the words in which it was."""
+    reminder = source.reminder
+    if reminder is None or not content or not reminder.phrase or still_said(reminder, content):
+        return reminder
+    return None
 
 
 def _require_promotable(source: Memory) -> None:

@@ -111,8 +111,10 @@ class Append:
         return None if before is None or not visible(before, addition.scope) else self._next(addition, before)
 
     def _next(self, addition: _Addition, before: Memory) -> _Plan:
-        values = values_of_draft(Draft(addition.to(before)), self._now())
-        return _Plan(before, self._recording.record(before, changed(before, values, self._now())))
+        now = self._now()
+        values = values_of_draft(Draft(addition.to(before)), now)
+        after = changed(before, values, now, self._drafting.reminding)
+        return _Plan(before, self._recording.record(before, after))
 
     def _append(self, transaction: Transaction, addition: _Addition, plan: _Plan | None) -> Placed:
         name = (addition.scope.project_id, addition.key)

@@ -11,11 +11,12 @@ from typing import Any
 from memsvc.domain.drafts import Draft, Patch
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
+from memsvc.engine.write.reminding import Reminding
 
 _TAKEN_OVER = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
     "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
-    "metadata", "valid_from", "valid_to",
+    "metadata", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
 """What a draft under an existing key gives to the memory there."""
 
@@ -52,10 +53,11 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
     return values
 
 
-def changed(before: Memory, values: Mapping[str, Any], now: datetime) -> Memory:
+def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: Reminding) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
 
-    Keywords that were extracted follow title and content; given ones stay. A memory that becomes SHORT_TERM, or is
+    Keywords that were extracted follow title and content, a reminder that *reminding* found follows the content; given
+    ones stay. A memory that becomes SHORT_TERM, or is
     so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer expires, unless
     *values* say otherwise.
     """
@@ -70,7 +72,10 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime) -> Memory:
     if not differing:
         return before
     _follow_content(before, differing, keywords_given="keywords" in values)
-    return replace(before, **differing, update_time=now, revision=before.revision + 1)
+    after = replace(before, **differing, update_time=now, revision=before.revision + 1)
+    if "content" in differing and "reminder" not in values:
+        return replace(after, reminder=reminding.followed(before, after, now))
+    return after
 
 
 def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 
@@ -23,12 +23,14 @@ from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.provenance import Judge, Provenance
+from memsvc.engine.write.reminding import Reminding
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.keywords import extract_keywords
 
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()
+REMINDING = Reminding()
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
@@ -51,7 +53,7 @@ class Prepared:
 class Drafting:
     """Makes new memories out of drafts. It touches no store, so it may run before any transaction."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a part each
         self,
         *,
         model: str,
@@ -60,11 +62,12 @@ class Drafting:
         random: Callable[[int], bytes] = os.urandom,
         redactor: Redactor = NO_REDACTOR,
         policy: TrustPolicy = STANDARD_POLICY,
+        reminding: Reminding = REMINDING,
     ) -> None:
         """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
 
         *policy* says how far memories are trusted, and which of them are withheld for a review. Every text
-        that is written passes the *redactor*.
+        that is written passes the *redactor*, and *reminding* looks at it.
         """
         self._model = model
         self._dimension = dimension
@@ -72,6 +75,7 @@ class Drafting:
         self._random = random
         self.redactor = redactor
         self.policy = policy
+        self.reminding = reminding
         self._judge = Judge(policy)
 
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
@@ -141,7 +145,7 @@ class Drafting:
         speaker = draft.speaker or ""
         title = draft.title or ""
         given = draft.keywords
-        return Memory(
+        memory = Memory(
             id=uuid7(now, self._random),
             scope=scope,
             content=draft.content,
@@ -174,7 +178,11 @@ class Drafting:
             trust=provenance.trust,
             derived_from=draft.derived_from or (),
             review=provenance.review,
+            reminder=draft.reminder,
         )
+        if draft.reminder is None and (found := self.reminding.found(memory, now)) is not None:
+            return replace(memory, reminder=found)
+        return memory
 
 
 def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:

@@ -220,7 +220,7 @@ class _Batch:
         if refusal is not None:
             return refusal
         values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
-        after = changed(before, values, own.create_time)
+        after = changed(before, values, own.create_time, self._drafting.reminding)
         try:
             require_validity(after)
         except InvalidRequestError as error:

@@ -196,7 +196,7 @@ class Revise:
         if before.superseded_by_id and {"status", "key"} & patch.values.keys():
             raise MemorySupersededError(before.id, before.superseded_by_id)
         values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
-        after = changed(before, values, self._now())
+        after = changed(before, values, self._now(), self._drafting.reminding)
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
         require_validity(after)

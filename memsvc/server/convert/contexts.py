@@ -13,6 +13,7 @@ from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import SECTION, SEVERITY
 from memsvc.server.convert.history import as_of_from_proto
 from memsvc.server.convert.memory import fill_memory
+from memsvc.server.convert.reminders import fill_occurrence
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
@@ -100,6 +101,8 @@ def essentials_to_proto(essentials: Essentials) -> pb.LoadCoreResponse:
     ):
         for memory in memories:
             fill_memory(field.add(), memory)
+    for one in essentials.due:
+        fill_occurrence(response.due.add(), one)
     return response
 
 

@@ -11,6 +11,7 @@ from memsvc.domain.memory import FileRef, Keyword, Status
 from memsvc.domain.provenance import DIGITS
 from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
+from memsvc.server.convert.reminders import reminder_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import Numbers, vector_from_proto
 from memsvc.v1 import types_pb2 as types
@@ -97,6 +98,7 @@ _VALUES: Mapping[str, Callable[[Any], Any]] = {
     "valid_to": time_from_proto,
     "ttl": span_from_proto,
     "work_in_progress": bool,
+    "reminder": reminder_from_proto,
     "source": str,
     "origin": ORIGIN.optional,
     "trust": trust_from_proto,

@@ -14,13 +14,14 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
 from memsvc.domain.provenance import Verdict
 from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
+from memsvc.domain.reminder import Recurrence, Slot
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.statements import Rule
 from memsvc.domain.watching import Effect, Start
 from memsvc.v1 import conflicts_pb2 as conflicts
-from memsvc.v1 import context_pb2, review_pb2, watch_pb2
+from memsvc.v1 import context_pb2, reminder_pb2, review_pb2, watch_pb2
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -91,6 +92,8 @@ SECTION = EnumTable(Section, context_pb2.ContextSection, "CONTEXT_SECTION")
 SEVERITY = EnumTable(Severity, context_pb2.ContextSeverity, "CONTEXT_SEVERITY")
 INDEX_KIND = EnumTable(IndexKind, lifecycle_pb.IndexKind, "INDEX_KIND")
 REINDEX_MODE = EnumTable(ReindexMode, lifecycle_pb.ReindexMode, "REINDEX_MODE")
+REMINDER_SLOT = EnumTable(Slot, reminder_pb2.ReminderSlot, "REMINDER_SLOT")
+REMINDER_RECURRENCE = EnumTable(Recurrence, reminder_pb2.ReminderRecurrence, "REMINDER_RECURRENCE")
 REINDEX_PHASE = EnumTable(ReindexPhase, lifecycle_pb.ReindexPhase, "REINDEX_PHASE")
 
 TIME_FIELDS: Mapping[int, Field] = {

@@ -10,6 +10,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, REVIEWS, STATUS, TIER
 from memsvc.server.convert.json import struct_to_proto
+from memsvc.server.convert.reminders import fill_reminder
 from memsvc.server.convert.times import fill_time
 from memsvc.v1 import types_pb2 as types
 
@@ -87,6 +88,8 @@ def _fill_lists(message: types.Memory, memory: Memory) -> None:
         message.derived_from.extend(memory.derived_from)
     for ref in memory.file_refs:
         message.file_refs.add(category=ref.category, id=ref.id)
+    if memory.reminder is not None:
+        fill_reminder(message.reminder, memory.reminder)
 
 
 def _fill_the_rest(message: types.Memory, memory: Memory) -> None:

@@ -14,6 +14,7 @@ from memsvc.server.convert.drafts import (
 )
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, STATUS, TIER
 from memsvc.server.convert.json import struct_from_proto
+from memsvc.server.convert.reminders import reminder_from_proto
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
 from memsvc.v1 import memory_service_pb2 as pb
@@ -39,6 +40,7 @@ _VALUES: Mapping[str, Callable[[types.Memory], PatchValue]] = {
     "expire_time": lambda memory: time_from_proto(memory.expire_time) if memory.HasField("expire_time") else None,
     "valid_from": lambda memory: time_from_proto(memory.valid_from) if memory.HasField("valid_from") else None,
     "valid_to": lambda memory: time_from_proto(memory.valid_to) if memory.HasField("valid_to") else None,
+    "reminder": lambda memory: reminder_from_proto(memory.reminder) if memory.HasField("reminder") else None,
     "metadata": lambda memory: struct_from_proto(memory.metadata),
     "ttl": lambda memory: span_from_proto(memory.ttl) if memory.HasField("ttl") else None,
 }

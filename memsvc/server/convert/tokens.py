@@ -9,12 +9,14 @@ import binascii
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
 from google.protobuf.message import Message
 
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.query import PageCursor
 
@@ -26,6 +28,8 @@ _LIST = struct.Struct(">c8s?qq")
 _SEARCH = struct.Struct(">c8sI")
 _CONFLICTS = struct.Struct(">c8s16s")
 _WATCH = struct.Struct(">c8sQ")
+_REMINDERS = struct.Struct(">c8sqqq")
+_REMINDERS_TAG = b"\x20"
 _WATCH_TAG = b"\x0a"
 _CONTEXT = struct.Struct(">c12sI")
 _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x03", b"\x06"
@@ -117,6 +121,28 @@ def conflicts_before(token: str, request: bytes) -> str:
     if tag != _CONFLICTS_TAG or digest_ != request:
         raise _foreign("page_token")
     return str(UUID(bytes=raw))
+
+
+def reminders_token(moment: datetime, day: int, row: int, request: bytes) -> str:
+    """Return the token of the page after a place in the list of what is due at a moment."""
+    return _text(_REMINDERS.pack(_REMINDERS_TAG, request, to_micros(moment), day, row))
+
+
+def reminders_place(token: str, request: bytes) -> tuple[datetime, int, int] | None:
+    """Return the moment of a list of what is due, and the day and row that the page comes after; None without a token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    if not token:
+        return None
+    tag, digest_, micros, day, row = _unpack(_REMINDERS, token, "page_token")
+    if tag != _REMINDERS_TAG or digest_ != request:
+        raise _foreign("page_token")
+    try:
+        return from_micros(micros), day, row
+    except OverflowError:
+        raise _foreign("page_token") from None
 
 
 def watch_digest(request: bytes, owner: str, identity: str) -> bytes:

@@ -53,6 +53,7 @@ def check_load_core(request: pb.LoadCoreRequest) -> None:
     found = Violations()
     check_scope(found, request.scope)
     check_integer(found, "limit", request.limit, least=1, most=limits.SEARCH_LIMIT)
+    check_zone(found, "time_zone", request.time_zone)
     found.finish()
 
 
@@ -63,6 +64,12 @@ def known_zone(name: str) -> ZoneInfo | None:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+def check_zone(found: Violations, field: str, name: str) -> None:
+    """Check the name of a time zone; it may be empty."""
+    if len(name) > TIME_ZONE or known_zone(name) is None:
+        found.add(field, "must be the IANA name of a time zone such as 'Asia/Shanghai', or empty")
 
 
 def language_of(locale: str) -> str:
@@ -86,8 +93,7 @@ def _check_wanted(found: Violations, request: pb.BuildContextRequest | pb.Render
     check_number(found, "options.min_score", options.min_score, most=1.0)
     if len(options.locale) > LOCALE or (options.locale and language_of(options.locale) not in set(Locale)):
         found.add("options.locale", "must be 'en' or 'zh', with or without a region, or empty")
-    if len(options.time_zone) > TIME_ZONE or known_zone(options.time_zone) is None:
-        found.add("options.time_zone", "must be the IANA name of a time zone such as 'Asia/Shanghai', or empty")
+    check_zone(found, "options.time_zone", options.time_zone)
 
 
 def _check_shares(found: Violations, shares: pb.ContextShares) -> None:

@@ -10,6 +10,7 @@ from memsvc.domain.keys import fault_of
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
 from memsvc.server.validate.metadata import check_metadata
+from memsvc.server.validate.reminders import check_reminder
 from memsvc.server.validate.scopes import check_inner_scope
 from memsvc.server.validate.values import (
     check_count,
@@ -131,6 +132,11 @@ def _valid_to(found: Violations, field: str, memory: types.Memory) -> None:
         found.add(field, "must lie after valid_from")
 
 
+def _reminder(found: Violations, field: str, memory: types.Memory) -> None:
+    if memory.HasField("reminder"):
+        check_reminder(found, field, memory.reminder)
+
+
 def _ttl(found: Violations, field: str, memory: types.Memory) -> None:
     if memory.HasField("ttl"):
         check_ttl(found, field, memory.ttl)
@@ -180,6 +186,7 @@ RULES: Mapping[str, Rule] = {
     "origin": lambda found, field, memory: check_enum(found, field, memory.origin, ORIGIN.from_proto),
     "trust": _trust,
     "derived_from": _derived_from,
+    "reminder": _reminder,
     "source": lambda found, field, memory: check_text(found, field, memory.source, most=limits.SOURCE),
     "metadata": _metadata,
 }

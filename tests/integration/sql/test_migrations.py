@@ -135,7 +135,7 @@ def _copy_first_version(source: Path, target: Path) -> None:
             names = ", ".join(f'"{row[1]}"' for row in connection.execute(f"PRAGMA main.table_info({table})"))
             connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")  # noqa: S608 - our own names
         connection.execute("UPDATE main.counters SET last_row = 1, last_position = 2")
-        later = "'$.origin', '$.trust', '$.derived_from', '$.review'"
+        later = "'$.origin', '$.trust', '$.derived_from', '$.review', '$.reminder'"
         connection.execute(f"UPDATE main.revisions SET snapshot = json_remove(snapshot, {later})")  # noqa: S608 - as above
 
 

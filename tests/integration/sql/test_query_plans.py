@@ -17,6 +17,8 @@ from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
 from memsvc.domain.memory import Keyword, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.reminder import Reminder, Slot
+from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import (
     Message,
@@ -29,6 +31,7 @@ from memsvc.domain.session import (
 )
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName
+from memsvc.ports.reminders import ReminderPlace
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, revise
@@ -70,6 +73,14 @@ def _purge(store: SqlMetadataStore) -> None:
         memory = transaction.get(store.memories.by_rows([1], reach=ADA)[1].id, reach=ADA)
         assert isinstance(memory, Memory)
         transaction.purge(memory)
+
+
+def _acknowledge(store: SqlMetadataStore) -> None:
+    before = store.memories.by_rows([1], reach=ADA)[1]
+    after = revise(store, before, reminder=Reminder(2, 6))
+    with store.transaction() as transaction:
+        transaction.acknowledge(after, NOW.date(), Slot.MORNING, NOW)
+    revise(store, after, reminder=None)
 
 
 def _put_away(store: SqlMetadataStore) -> None:
@@ -131,6 +142,11 @@ USES: dict[str, Use] = {
     "conflicts of a memory": lambda store: store.conflicts.page(
         reach=ADA, states=list(ConflictState), memory_id="a", before="", limit=9
     ),
+    "reminders": lambda store: store.reminders.page(
+        reach=ADA, window=window(NOW, 7), after=ReminderPlace(1, 1), limit=9
+    ),
+    "reminders given": lambda store: store.reminders.given([1, 2], since=NOW.date(), reach=ADA),
+    "acknowledge": _acknowledge,
     "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
     "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),

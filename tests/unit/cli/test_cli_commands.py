@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,26 @@ def test_a_short_term_memory_is_kept(run: Any) -> None:
     assert run("promote", memory_id, "A walrus comes by.").rstrip().endswith(f"promoted from {memory_id}")
     assert "A walrus comes by." in run("list")
     run("promote", memory_id, code=1)
+
+
+def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
+    """Every year or once, given or found in the text; in a pipe and as JSON."""
+    memory_id = run("add", "Anna's day", "--remind", "03-05").split()[0]
+    run("add", "the tax return", "--remind", "2026-03-01")
+    run("add", "nothing", "--remind", "tomorrow", code=2)
+    assert "reminds    03-05 every year" in run("get", memory_id)
+    at = ("--at", "2026-03-05T12:00")
+    rows = [line.split("\t") for line in run("reminders", "list", *at).splitlines()[1:]]
+
+    assert [["Anna's day", ""], ["the tax return", "overdue"]] == [[row[4], row[3]] for row in rows]
+    assert 2 == len([json.loads(line) for line in run("reminders", "list", *at, "--json").splitlines()])
+    assert f"{memory_id} acknowledged\n" == run("reminders", "ack", memory_id, "2026-03-05")
+    assert ["the tax return"] == [line.split("\t")[4] for line in run("reminders", "list", *at).splitlines()[1:]]
+    assert [] == run("reminders", "list", *at, "--overdue-days", "0").splitlines()[1:]
+    run("reminders", "ack", memory_id, "5 March", code=2)
+    run("reminders", "ack", memory_id, "2026-03-06", code=1)
+    if datetime.now(UTC).strftime("%m-%d") != "03-05":
+        run("reminders", "ack", memory_id, code=1)
 
 
 def test_a_memory_and_a_project_go_back(run: Any) -> None:

@@ -33,6 +33,7 @@ COMMANDS = (
     "import",
     "watch",
     "quarantine",
+    "reminders",
     "stats",
     "perf",
     "diagnose",
@@ -40,7 +41,7 @@ COMMANDS = (
     "backends",
     "session",
 )
-LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "session"}
+LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "reminders", "session"}
 """The commands that talk to no running service, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from memsvc.domain.drafts import PATCHABLE, Draft
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.json import struct_from_proto, struct_to_proto
 from memsvc.server.convert.memory import memory_to_proto
 from memsvc.server.convert.patches import patch_from_proto
+from memsvc.server.convert.reminders import reminder_from_proto
 from memsvc.server.convert.times import micros_not_before, seconds_to_proto, time_from_proto, time_to_proto
 from memsvc.server.convert.vectors import WithVector, numbers_from_proto, vector_from_proto
 from memsvc.testing.factories import NOW, memory
@@ -33,6 +35,17 @@ JSON: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
+)
+REMINDERS = st.builds(
+    Reminder,
+    month=st.integers(1, 12),
+    day=st.integers(1, 28),
+    year=st.integers(1900, 2999),
+    recurrence=st.sampled_from(Recurrence),
+    minute=st.none() | st.integers(0, 1439),
+    time_zone=st.sampled_from(["", "Asia/Shanghai"]),
+    slot=st.none() | st.sampled_from(Slot),
+    phrase=st.just(""),
 )
 MEMORIES = st.builds(
     replace,
@@ -60,6 +73,7 @@ MEMORIES = st.builds(
     trust=st.floats(0, 1),
     derived_from=st.lists(TEXTS, max_size=2).map(tuple),
     review=st.sampled_from(Review),
+    reminder=st.none() | REMINDERS,
 )
 HIDDEN = {"scope", "row", "previous_row"}
 
@@ -80,6 +94,7 @@ def read_back(message: types.Memory) -> dict[str, object]:
     values["origin"] = Origin(types.MemoryOrigin.Name(message.origin).removeprefix("MEMORY_ORIGIN_"))
     review = types.MemoryReview.Name(message.review).removeprefix("MEMORY_REVIEW_")
     values["review"] = Review("" if review == "UNSPECIFIED" else review)
+    values["reminder"] = reminder_from_proto(message.reminder) if message.HasField("reminder") else None
     values["keywords"] = tuple(Keyword(word.term, word.weight) for word in message.keywords)
     values["file_refs"] = tuple(FileRef(ref.category, ref.id) for ref in message.file_refs)
     values["layer"] = types.MemoryLayer.Name(message.layer).removeprefix("MEMORY_LAYER_")

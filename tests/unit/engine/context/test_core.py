@@ -99,7 +99,7 @@ def test_what_has_ended_takes_no_place(application: Application) -> None:
 def test_what_is_kept_ends_and_begins_in_time(application: Application) -> None:
     """Nobody writes, and still each memory is loaded from the moment it begins to hold until it ends."""
     clock = [datetime.now(UTC) + timedelta(minutes=1)]
-    core = Core(application.core._reads, application.core._feed, lambda: clock[0])
+    core = Core(application.core._reads, application.core._feed, lambda: clock[0], application.reminders)
     begin, end = (clock[0] + timedelta(seconds=seconds) for seconds in (10, 20))
     remember(application, ADA, "a", layer=Layer.CORE, valid_to=end)
     remember(application, ADA, "b", layer=Layer.CORE, valid_from=begin)

@@ -1,0 +1,172 @@
+"""Reminders: found by their days, and what was given of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
+from backends.sql.database import Database
+from backends.sql.dialect import insert_new, list_parameter, listed, run_kept
+from backends.sql.tables import memories, reminders, reminders_given
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.memory import Memory
+from memsvc.domain.reminder import Slot
+from memsvc.domain.reminders import Given, Window, day_number, reminds
+from memsvc.domain.scope import Reach
+from memsvc.ports.reminders import ReminderPlace
+
+_START = ReminderPlace(0, 0)
+
+
+class SqlReminderReads:
+    """`memsvc.ports.reminders.ReminderReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def page(self, *, reach: Reach, window: Window, after: ReminderPlace | None, limit: int) -> list[Memory]:
+        """Return a page: the yearly ones and the others of each project, merged, each read in order."""
+        most, (day, row) = max(0, limit), after or _START
+        found: list[Any] = []
+        with self._database.reading() as connection:
+            for project in dict.fromkeys(reach.project_ids):
+                place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
+                yearly = place | {"wanted": list_parameter(window.yearly)}
+                span = place | {"first": window.first, "last": window.last}
+                found += run_kept(connection, _select_yearly(), yearly)
+                found += run_kept(connection, _select_span(), span)
+        found.sort(key=lambda one: (one[0], one[1]))
+        return [memory_from_row(values[2:]) for values in found[:most]]
+
+    def given(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+        """Return what was acknowledged."""
+        if not rows:
+            return {}
+        parameters = {
+            "wanted": list_parameter(rows), "since": _number(since),
+            "owner": reach.owner, "projects": list_parameter(reach.project_ids),
+        }  # fmt: skip
+        found: dict[int, set[Given]] = {}
+        with self._database.reading() as connection:
+            for row, day, slot in run_kept(connection, _select_given(), parameters):
+                found.setdefault(row, set()).add((_day(day), Slot(slot)))
+        return {row: frozenset(given) for row, given in found.items()}
+
+
+class SqlReminderWrites:
+    """`memsvc.ports.reminders.ReminderWrites`, on the connection of a transaction."""
+
+    _connection: sa.Connection
+
+    def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
+        """Insert what is not there yet, and return what is."""
+        place = {"row": memory.row, "day": _number(day), "slot": slot.value}
+        self._connection.execute(insert_new(reminders_given), place | {"time": to_micros(moment)})
+        [(noted,)] = run_kept(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
+        return from_micros(noted)
+
+
+def reminder_rows(written: Iterable[Memory]) -> list[tuple[Any, ...]]:
+    """Return the rows of the reminders of memories, in the order of the columns and of the key."""
+    return sorted(_place(memory) for memory in written if reminds(memory))
+
+
+def move_reminder(connection: sa.Connection, before: Memory, after: Memory) -> None:
+    """Put the reminder of a memory where that of its next revision belongs."""
+    old, new = ([_place(one)] if reminds(one) else [] for one in (before, after))
+    if old == new:
+        return
+    delete_reminders(connection, [before])
+    for owner, project, day, row in new:
+        values = {"owner": owner, "project_id": project, "day": day, "row": row}
+        connection.execute(sa.insert(reminders), values)
+
+
+def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> None:
+    """Remove the reminders of memories, which must be as they are stored."""
+    for owner, project, day, row in reminder_rows(stored):
+        at = {"at_owner": owner, "at_project_id": project, "at_day": day, "at_row": row}
+        run_kept(connection, _delete_one(), at)
+
+
+def delete_given(connection: sa.Connection, row: int) -> None:
+    """Remove what is noted of the reminders of a memory."""
+    run_kept(connection, _delete_given(), {"at_row": row})
+
+
+def _place(memory: Memory) -> tuple[str, str, int, int]:
+    reminder, scope = memory.reminder, memory.scope
+    return scope.owner, scope.project_id, 0 if reminder is None else day_number(reminder), memory.row
+
+
+def _number(day: date) -> int:
+    return day.year * 10_000 + day.month * 100 + day.day
+
+
+def _day(number: int) -> date:
+    return date(number // 10_000, number // 100 % 100, number % 100)
+
+
+@cache
+def _select_yearly() -> sa.Select[Any]:
+    return _page(reminders.c.day.in_(sa.select(listed("wanted").c.value)))
+
+
+@cache
+def _select_span() -> sa.Select[Any]:
+    return _page(reminders.c.day.between(sa.bindparam("first"), sa.bindparam("last")))
+
+
+def _page(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    columns = reminders.c
+    after = sa.tuple_(columns.day, columns.row) > sa.tuple_(sa.bindparam("after_day"), sa.bindparam("after_row"))
+    return (
+        sa.select(columns.day, columns.row, *MEMORY_COLUMNS)
+        .select_from(sa.join(reminders, memories, memories.c.row == columns.row))
+        .where(
+            columns.owner == sa.bindparam("owner"),
+            columns.project_id == sa.bindparam("project_id"),
+            within,
+            after,
+        )
+        .order_by(columns.day, columns.row)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
+@cache
+def _select_given() -> sa.Select[Any]:
+    noted = reminders_given.c
+    return (
+        sa.select(noted.row, noted.day, noted.slot)
+        .select_from(sa.join(reminders_given, memories, memories.c.row == noted.row))
+        .where(
+            noted.row.in_(sa.select(listed("wanted").c.value)),
+            noted.day >= sa.bindparam("since"),
+            memories.c.owner == sa.bindparam("owner"),
+            memories.c.project_id.in_(sa.select(listed("projects").c.value)),
+        )
+    )
+
+
+@cache
+def _select_noted() -> sa.Select[Any]:
+    place = [reminders_given.c[name] == sa.bindparam(f"at_{name}") for name in ("row", "day", "slot")]
+    return sa.select(reminders_given.c.time).where(*place)
+
+
+@cache
+def _delete_one() -> sa.Delete:
+    place = [reminders.c[name] == sa.bindparam(f"at_{name}") for name in ("owner", "project_id", "day", "row")]
+    return sa.delete(reminders).where(*place)
+
+
+@cache
+def _delete_given() -> sa.Delete:
+    return sa.delete(reminders_given).where(reminders_given.c.row == sa.bindparam("at_row"))

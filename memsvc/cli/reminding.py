@@ -1,0 +1,143 @@
+"""The commands about what is due: reminders list, reminders ack."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli import options
+from memsvc.cli.choices import Slot
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import CommandError, say
+from memsvc.cli.output import shortened, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client import NewMemory, values
+    from memsvc.v1 import reminders_pb2 as pb
+    from memsvc.v1 import types_pb2 as types
+
+WIDTH = 80
+app = typer.Typer(help="Show what is due, and say what was given.", no_args_is_help=True)
+
+Zone = Annotated[str, typer.Option("--zone", help="The user's time zone, such as Asia/Shanghai.")]
+SlotOption = Annotated[Slot | None, typer.Option("--slot", help="The part of the day.")]
+
+
+@app.command("list")
+@connected
+def list_reminders(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    zone: Zone = "",
+    slot: SlotOption = None,
+    at: Annotated[datetime | None, typer.Option(help="As of then, local time.  [default: now]")] = None,
+    overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Also what nobody gave for so many days.")] = 7,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    conversation: options.Conversation = "",
+) -> None:
+    """List the memories that are due. They come again until they are acknowledged."""
+    with session.client(conversation=conversation) as client:
+        due = client.due_reminders(
+            time=None if at is None else at.astimezone(UTC),
+            time_zone=zone,
+            slot=_name(slot),
+            overdue_days=overdue_days,
+            page_size=min(limit, 1_000),
+        )
+        found = list(islice(due, limit))
+    if session.as_json:
+        for one in found:
+            write_json(one)
+    elif found:
+        write_table(("=id", "=date", "=slot", "=overdue", "~content"), [_row(one) for one in found])
+    else:
+        say("Nothing is due.")
+
+
+@app.command()
+@connected
+def ack(
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    day: Annotated[
+        str, typer.Argument(help="The day, as YYYY-MM-DD.  [default: that for which it is due now]", metavar="DATE")
+    ] = "",
+    slot: SlotOption = None,
+    zone: Zone = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """Say that a reminder was given, so that it is not listed again in that part of the day."""
+    with session.client(conversation=conversation) as client:
+        if day:
+            reply = client.acknowledge_reminder(memory_id, _day(day), slot=_name(slot))
+        else:
+            one = next((one for one in client.due_reminders(time_zone=zone) if one.memory.id == memory_id), None)
+            if one is None:
+                message = f"{memory_id} is not due now; name the DATE, as YYYY-MM-DD."
+                raise CommandError(message)
+            reply = client.acknowledge_reminder(memory_id, _date(one), slot=_name(slot) or _slot(one))
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{reply.memory.id} acknowledged")
+
+
+def reminding(day: str) -> NewMemory:
+    """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
+
+    Raises:
+        typer.BadParameter: It is neither.
+    """
+    if not day:
+        return {}
+    try:
+        if len(day) == len("MM-DD"):
+            leap = date.fromisoformat(f"2000-{day}")
+            return {"reminder": {"date": (leap.month, leap.day)}}
+        return {"reminder": {"date": date.fromisoformat(day)}}
+    except ValueError as error:
+        message = f"{day!r} is neither YYYY-MM-DD nor MM-DD."
+        raise typer.BadParameter(message) from error
+
+
+def shown_reminder(memory: types.Memory) -> str:
+    """Return the day of a memory's reminder, or nothing."""
+    if not memory.HasField("reminder"):
+        return ""
+    day = memory.reminder.date
+    is_yearly = memory.reminder.recurrence == 2  # noqa: PLR2004 - REMINDER_RECURRENCE_YEARLY
+    shown = f"{day.month:02}-{day.day:02}"
+    return f"{shown} every year" if is_yearly else f"{day.year}-{shown}"
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is not of the form YYYY-MM-DD."
+        raise typer.BadParameter(message) from error
+
+
+def _date(one: pb.DueReminder) -> date:
+    day = one.occurrence.date
+    return date(day.year, day.month, day.day)
+
+
+def _slot(one: pb.DueReminder) -> values.Slot:
+    from memsvc.v1 import reminder_pb2 as nouns  # noqa: PLC0415 - a quick start
+
+    return cast("values.Slot", nouns.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
+
+
+def _name(slot: Slot | None) -> values.Slot | None:
+    return None if slot is None else cast("values.Slot", slot.name)
+
+
+def _row(one: pb.DueReminder) -> tuple[str, str, str, str, str]:
+    overdue = "overdue" if one.occurrence.is_overdue else ""
+    content = shortened(one.memory.content, WIDTH)
+    return one.memory.id, _date(one).isoformat(), _slot(one).lower(), overdue, content

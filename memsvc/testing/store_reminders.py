@@ -1,0 +1,140 @@
+"""Reminders are found by their days while their memories are ACTIVE, and what was given of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.reminders import day_number, window
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.reminders import ReminderPlace
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+
+TODAY = NOW.date()
+"""6 February 2026."""
+YEARLY = Reminder(2, 6)
+_numbers = count(1)
+
+
+def once(month: int, day: int, year: int = 2026) -> Reminder:
+    """Return a reminder of one day."""
+    return Reminder(month, day, year, Recurrence.NONE)
+
+
+def reminding(reminder: Reminder | None = YEARLY, **fields: Any) -> Memory:
+    """Return a memory with a reminder, whose content no other has."""
+    return factories.memory(f"Call {next(_numbers)}.", reminder=reminder, **fields)
+
+
+def found(store: MetadataStore, now: datetime = NOW, **asked: Any) -> list[Memory]:
+    """Return a page of reminders, long enough for all."""
+    arguments: dict[str, Any] = {"reach": ADA, "window": window(now, 7), "after": None, "limit": 99}
+    return store.reminders.page(**arguments | asked)
+
+
+class StoreRemindersContract(StoreSeams):
+    """What is kept of reminders."""
+
+    def test_reminders_are_found_by_day(self, store: MetadataStore) -> None:
+        """Yearly ones of any year from the day before to the day after, and those of one day that are not long over."""
+        near = [reminding(Reminder(2, day, 1988)) for day in (5, 6, 7)]
+        single = [reminding(once(1, 29)), reminding(once(2, 6)), reminding(once(2, 7))]
+        far = [Reminder(2, 4), Reminder(2, 8), Reminder(12, 6), once(1, 28), once(2, 8), once(2, 6, 2025), None]
+        insert(store, *(reminding(one) for one in far), *reversed(near), *single)
+
+        assert [one.reminder for one in near + single] == [one.reminder for one in found(store)]
+
+    def test_29_february_is_found_on_the_28th(self, store: MetadataStore) -> None:
+        """In years without it only, and in others on its own day."""
+        [leap] = insert(store, reminding(Reminder(2, 29)))
+        last = datetime(2027, 2, 28, 12, tzinfo=UTC)
+
+        assert found(store, last) == [leap]
+        assert found(store, last.replace(year=2028, day=27)) == []
+        assert found(store, last.replace(year=2028, day=29)) == [leap]
+
+    def test_reminders_are_read_in_order(self, store: MetadataStore) -> None:
+        """By day and row over all projects, page by page, whole strings of the reach and no more than asked for."""
+        places = [(Reminder(2, 7), "web"), (once(2, 6), ""), (YEARLY, "web"), (YEARLY, ""), (once(2, 6), "web")]
+        written = insert(store, *(reminding(one, project_id=project) for one, project in places))
+        insert(store, reminding(user_id="ada2"), reminding(project_id="other"), reminding(tenant_id="t"))
+
+        expected = [written[number] for number in (2, 3, 0, 1, 4)]
+        assert found(store) == expected
+        assert found(store, reach=reach_of(projects=("web",))) == [written[2], written[0], written[4]]
+        pages, after = list[Memory](), None
+        while page := found(store, after=after, limit=2):
+            last = page[-1].reminder
+            assert last is not None
+            pages, after = pages + page, ReminderPlace(day_number(last), page[-1].row)
+        assert pages == expected
+        assert found(store, limit=0) == []
+
+    def test_reminders_follow_their_memories(self, store: MetadataStore) -> None:
+        """Only an ACTIVE memory reminds, of the day that it has now, and one that is purged no more."""
+        [memory] = insert(store, reminding())
+        moved = revise(store, memory, reminder=once(2, 7))
+        assert found(store) == [moved]
+        away = revise(store, moved, ChangeAction.DELETED, status=Status.DELETED)
+        assert found(store) == []
+        back = revise(store, away, ChangeAction.RESTORED, status=Status.ACTIVE)
+        assert found(store) == [back]
+        with store.transaction() as transaction:
+            [put] = transaction.put_away([back], Status.EXPIRED)
+        assert found(store) == []
+        back = revise(store, put, status=Status.ACTIVE)
+        none = revise(store, back, reminder=None)
+        assert found(store) == []
+        again = revise(store, none, reminder=YEARLY)
+        assert found(store) == [again]
+        purge(store, again)
+        assert found(store) == []
+
+    def test_a_transaction_that_fails_reminds_of_nothing(self, store: MetadataStore) -> None:
+        """Neither of what it wrote nor of what it noted."""
+        [memory] = insert(store, reminding())
+        with suppress(ZeroDivisionError), store.transaction() as transaction:
+            transaction.insert([])
+            transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
+            raise ZeroDivisionError
+
+        assert store.reminders.given([memory.row], since=TODAY, reach=ADA) == {}
+
+    def test_what_was_given_is_noted_once(self, store: MetadataStore) -> None:
+        """The first time stays, whatever becomes of the memory short of a purge."""
+        one, two, other = insert(store, reminding(), reminding(), reminding(project_id="other"))
+        later, day = NOW + timedelta(hours=1), timedelta(days=1)
+        with store.transaction() as transaction:
+            assert transaction.acknowledge(one, TODAY, Slot.MORNING, NOW) == NOW
+            assert transaction.acknowledge(one, TODAY, Slot.MORNING, later) == NOW
+            assert transaction.acknowledge(one, TODAY, Slot.AFTERNOON, later) == later
+            transaction.acknowledge(one, TODAY - day, Slot.AFTERNOON, NOW)
+            transaction.acknowledge(other, TODAY, Slot.MORNING, NOW)
+        changed = revise(store, one, title="T", reminder=once(2, 7))
+        rows = [one.row, two.row, other.row]
+
+        today = {(TODAY, Slot.MORNING), (TODAY, Slot.AFTERNOON)}
+        assert store.reminders.given(rows, since=TODAY, reach=ADA) == {one.row: today}
+        assert store.reminders.given(rows, since=date(1, 1, 1), reach=ADA)[one.row] > today
+        assert store.reminders.given([], since=TODAY, reach=ADA) == {}
+        assert store.reminders.given(rows, since=TODAY, reach=reach_of("bob")) == {}
+        purge(store, changed)
+        assert store.reminders.given(rows, since=TODAY, reach=ADA) == {}
+
+    def test_what_was_given_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """A store that keeps its data knows what was given when it is opened again."""
+        [memory] = insert(store, reminding())
+        with store.transaction() as transaction:
+            transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
+        again = reopen()
+
+        assert found(again) == [memory]
+        assert again.reminders.given([memory.row], since=TODAY, reach=ADA) == {memory.row: {(TODAY, Slot.MORNING)}}

@@ -1,0 +1,125 @@
+"""What is found in a text to be reminded of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.reminders import is_day
+from memsvc.text.reminding import reminder_in
+from tests.unit.text.reminder_sentences import HELD_OUT, TUNED, Expected
+
+SAID = datetime(2026, 2, 4, 10, tzinfo=UTC)
+
+
+def day_of(reminder: Reminder | None) -> Expected:
+    """Return the day of a reminder as the sentences name it."""
+    if reminder is None:
+        return None
+    if reminder.recurrence is Recurrence.YEARLY:
+        return reminder.month, reminder.day
+    return reminder.year, reminder.month, reminder.day
+
+
+def measured(cases: Sequence[tuple[str, Expected]]) -> tuple[float, float, list[str]]:
+    """Return precision and recall, a wrong day counting against both, and what went wrong."""
+    found = [(text, expected, day_of(reminder_in(text, SAID))) for text, expected in cases]
+    right = sum(expected is not None and expected == given for _, expected, given in found)
+    wrong = [f"{text}: {given}, not {expected}" for text, expected, given in found if given != expected]
+    precision = right / max(1, sum(given is not None for *_, given in found))
+    return precision, right / sum(expected is not None for _, expected, _ in found), wrong
+
+
+@pytest.mark.parametrize(
+    ("cases", "precision", "recall"), [(TUNED, 1.0, 1.0), (HELD_OUT, 1.0, 1.0)], ids=["tuned", "held out"]
+)
+def test_reminders_are_found(
+    cases: Sequence[tuple[str, Expected]], precision: float, recall: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many as were measured, and no more false alarms."""
+    found = measured(cases)
+    with capsys.disabled():
+        print(f"\nreminders in {len(cases)} sentences: precision {found[0]:.3f}, recall {found[1]:.3f}")  # noqa: T201
+
+    assert found[0] >= precision, found[2]
+    assert found[1] >= recall, found[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "minute", "slot"),
+    [
+        ("Remind me tomorrow at 3pm to sing.", 15 * 60, Slot.AFTERNOON),
+        ("Remind me tomorrow at 12:05 a.m. to sing.", 5, Slot.MORNING),
+        ("Remind me tomorrow at noon to sing.", 12 * 60, Slot.MORNING),
+        ("Remind me tomorrow at 18:30 to sing.", 18 * 60 + 30, Slot.AFTERNOON),
+        ("Remind me tomorrow at 3 to sing.", None, None),
+        ("Remind me tomorrow morning to sing.", None, Slot.MORNING),
+        ("明天下午3点半提醒我唱歌", 15 * 60 + 30, Slot.AFTERNOON),
+        ("明天上午九点提醒我唱歌", 9 * 60, Slot.MORNING),
+        ("明天3点提醒我唱歌", None, None),
+        ("明晚提醒我唱歌", None, Slot.AFTERNOON),
+        ("The dentist's appointment is tomorrow at 16:00.", 16 * 60, None),
+        ("明天16:00有面试。", 16 * 60, None),
+    ],
+)
+def test_the_time_of_day_is_found(text: str, minute: int | None, slot: Slot | None) -> None:
+    """Where it is clear; what is asked for in that slot is given in it, an appointment in the morning, too."""
+    found = reminder_in(text, SAID)
+
+    assert found is not None
+    assert (minute, slot) == (found.minute, found.slot)
+    assert (2026, 2, 5) == day_of(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "expected"),
+    [
+        ("2026-12-30", "Remind me on January 2 to sing.", (2027, 1, 2)),
+        ("2026-12-30", "提醒我1月2日唱歌。", (2027, 1, 2)),
+        ("2026-02-06", "Remind me on Friday to sing.", (2026, 2, 13)),
+        ("2026-02-06", "这周五提醒我唱歌。", (2026, 2, 6)),
+        ("2026-02-07", "这周五提醒我唱歌。", None),
+        ("2026-02-08", "Remind me next Friday to sing.", (2026, 2, 13)),
+        ("2026-02-08", "下周日提醒我唱歌。", (2026, 2, 15)),
+        ("2026-02-08", "下下周一提醒我唱歌。", (2026, 2, 16)),
+        ("2027-01-01", "Remind me on February 29 to sing.", (2028, 2, 29)),
+        ("2026-03-10", "The deadline is March 5.", None),
+        ("2026-03-10", "Remind me on March 5 to sing.", (2027, 3, 5)),
+        ("2026-12-31", "下个月31号提醒我唱歌。", (2027, 1, 31)),
+        ("2027-01-31", "下个月31号提醒我唱歌。", None),
+        ("9999-12-31", "Remind me tomorrow to sing.", None),
+        ("0001-01-01", "Remind me tomorrow to sing.", None),
+    ],
+)
+def test_days_are_reckoned_from_when_it_was_said(said: str, text: str, expected: Expected) -> None:
+    """Weeks begin on Monday; what is over by then comes next year when it is asked for, and else not at all."""
+    found = day_of(reminder_in(text, datetime.fromisoformat(said).replace(tzinfo=UTC)))
+
+    assert expected == found
+
+
+@given(st.text(max_size=80), st.builds(datetime.combine, st.dates(), st.times(), tzinfo=st.just(UTC)))
+@settings(max_examples=100, deadline=None)
+def test_any_text_is_looked_at(text: str, moment: datetime) -> None:
+    """Whatever is written, whenever it was said: what is found is a day that there is, and that can be kept."""
+    for phrase in (
+        text,
+        f"Remind me tomorrow {text}",
+        f"{text}生日是{text}",
+        f"提醒我{text}天后唱歌",
+        f"in {text} days remind me",
+    ):
+        found = reminder_in(phrase, moment)
+        assert found is None or is_day(found.year, found.month, found.day)
+        assert found is None or (found.phrase in phrase and 0 <= found.year <= 2999)
+
+
+def test_long_texts_take_no_time() -> None:
+    """A long one is not looked at, and neither is a long sentence: a rule never sees more than 500 characters."""
+    for text in ("remind me tomorrow " * 1_000, "remind me on Friday, " * 90, "提醒我明天" * 300):
+        assert reminder_in(text, SAID) is None
