@@ -19,6 +19,7 @@ from memsvc.wiring.backends import Backends, opened
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
+from memsvc.wiring.watchfulness import integrity
 from memsvc.wiring.writing import writing
 
 
@@ -77,6 +78,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
             (index.indexer, index.reindex),
             index.performance,
         ),
+        integrity=integrity(backends, index, writes),
         performance=index.performance,
         embedding=index.embedding,
         watching=writes.watching,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
+from backends.inproc.integrity import InprocIntegrityReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
@@ -19,6 +20,7 @@ from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
+from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.sessions import SessionReads
 
@@ -40,6 +42,7 @@ class InprocMetadataStore:
         self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
+        self._integrity = InprocIntegrityReads(self._current)
 
     @property
     def memories(self) -> MemoryReads:
@@ -75,6 +78,11 @@ class InprocMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def integrity(self) -> IntegrityReads:
+        """Read what is wrong."""
+        return self._integrity
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

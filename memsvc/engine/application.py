@@ -19,6 +19,7 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose
+from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.performance import Performance
@@ -60,6 +61,7 @@ class Application:
     reindex: Reindex
     statistics: Statistics
     diagnose: Diagnose
+    integrity: Integrity
     performance: Performance
     embedding: Embedding
     watching: Watching

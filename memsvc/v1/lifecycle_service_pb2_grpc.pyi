@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
+from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 import abc as _abc_1
@@ -71,6 +72,10 @@ class LifecycleServiceStub:
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    CheckIntegrity: _grpc.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]
+    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+    differences of the indexes, and puts them right on request.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -113,6 +118,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    CheckIntegrity: _aio.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]  # type: ignore[assignment]
+    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+    differences of the indexes, and puts them right on request.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -206,5 +215,15 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_promotion_pb2.PromoteMemoryResponse, _abc.Awaitable[_promotion_pb2.PromoteMemoryResponse]]:
         """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+
+    @_abc_1.abstractmethod
+    def CheckIntegrity(
+        self,
+        request: _integrity_pb2.CheckIntegrityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_integrity_pb2.CheckIntegrityResponse], _abc.AsyncIterator[_integrity_pb2.CheckIntegrityResponse]]:
+        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+        differences of the indexes, and puts them right on request.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

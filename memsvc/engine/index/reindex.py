@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 
 from memsvc.domain.errors import MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
@@ -31,6 +32,12 @@ class Reindex:
         self._rebuild = rebuild
         self._repair = repair
         self._running = threading.Lock()
+        self._latest: ReindexProgress | None = None
+
+    @property
+    def progress(self) -> ReindexProgress | None:
+        """Return how far the run under way is, or None when none is."""
+        return self._latest
 
     def run(self, indexes: Sequence[IndexKind], mode: ReindexMode) -> Generator[ReindexProgress, None, None]:
         """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
@@ -44,10 +51,36 @@ class Reindex:
         try:
             for kind in indexes or tuple(self._sides):
                 side = self._sides[kind]
-                yield from self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
+                yield from self._told(self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side))
             yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
         finally:
+            self._latest = None
             self._running.release()
+
+    def mend(self, kind: IndexKind, rows: Sequence[int]) -> None:
+        """Write the entries of some memories anew, those of memories that are gone away.
+
+        Raises:
+            ReindexRunningError: A run is under way.
+            BackendUnavailableError: The index or the embedder cannot be reached.
+        """
+        if not self._running.acquire(blocking=False):
+            raise ReindexRunningError
+        try:
+            for _ in self._repair.mend(self._sides[kind], Differences(0, 0, tuple(rows), (), ())):
+                pass
+        finally:
+            self._running.release()
+
+    def takes_writes(self, kind: IndexKind) -> bool:
+        """Return whether an index has a generation that can be written to."""
+        return self._sides[kind].is_current()
+
+    def _told(self, steps: Generator[ReindexProgress, None, None]) -> Generator[ReindexProgress, None, None]:
+        with closing(steps):
+            for step in steps:
+                self._latest = step
+                yield step
 
     def compare(self, kind: IndexKind) -> Differences:
         """Hold one index against the store."""
