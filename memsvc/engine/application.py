@@ -22,6 +22,8 @@ from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.statistics import Statistics
+from memsvc.engine.lifecycle.step_counts import StepCounts
+from memsvc.engine.lifecycle.vitals import Vitals
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
@@ -62,6 +64,8 @@ class Application:
     statistics: Statistics
     diagnose: Diagnose
     integrity: Integrity
+    vitals: Vitals
+    step_counts: StepCounts
     performance: Performance
     embedding: Embedding
     watching: Watching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 
@@ -12,10 +13,14 @@ from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexPr
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.sides import Side, VectorSide
+from memsvc.engine.index.troubles import Troubles
 from memsvc.ports.metadata import IndexFeed
 
 IDLE_BELOW = 256
 """More pending changes than this mean that an import is under way: rebuilding waits for it to end."""
+
+PATIENCE = 2
+"""So many times in a row an index is seen broken before it is built anew."""
 
 STOP_SECONDS = 2.0
 """How long a stop waits for upkeep to come to a good end by itself."""
@@ -26,8 +31,16 @@ log = logging.getLogger(__name__)
 class Reindex:
     """Rebuilds or repairs indexes, one run at a time in the process."""
 
-    def __init__(self, feed: IndexFeed, sides: Mapping[IndexKind, Side], rebuild: Rebuild, repair: Repair) -> None:
+    def __init__(
+        self,
+        feed: IndexFeed,
+        sides: Mapping[IndexKind, Side],
+        rebuild: Rebuild,
+        repair: Repair,
+        troubles: Troubles | None = None,
+    ) -> None:
         self._feed = feed
+        self._troubles = troubles or Troubles()
         self._sides = sides
         self._rebuild = rebuild
         self._repair = repair
@@ -111,6 +124,14 @@ class Reindex:
             if side.is_stale() or (isinstance(side, VectorSide) and side.refresh_is_due(total))
         ]
 
+    def broken(self) -> list[IndexKind]:
+        """Return the indexes that cannot be reached, or failed when they were last asked or written to."""
+        return [
+            kind
+            for kind, side in self._sides.items()
+            if not side.is_stale() and (self._troubles.of(kind.value.lower()) or not side.answers())
+        ]
+
     def is_idle(self) -> bool:
         """Return whether the indexes have taken in nearly all changes: a rebuild would not race an import."""
         return self._feed.pending_count() <= IDLE_BELOW
@@ -123,13 +144,15 @@ class Reindex:
 
 
 class Upkeep:
-    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what is due when idle."""
+    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what broke or is due."""
 
     def __init__(self, reindex: Reindex, *, interval_seconds: float, repair_first: bool) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
         self._repair_first = repair_first
         self._stopping = threading.Event()
+        self._sightings: Counter[IndexKind] = Counter()
+        self._patience = PATIENCE
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
@@ -149,8 +172,24 @@ class Upkeep:
         if self._repair_first and not self._stopping.is_set():
             self._perform([], ReindexMode.REPAIR)
         while not self._stopping.wait(self._interval_seconds):
-            if due := self._due():
+            if due := self._still_broken() or self._due():
                 self._perform(due, ReindexMode.REBUILD)
+
+    def _still_broken(self) -> list[IndexKind]:
+        """Return the indexes that were seen broken often enough: what passes by itself is left to pass.
+
+        When building them anew does not help, as on a full disk, they have to be seen twice as often the next time.
+        """
+        found = self._reindex.broken()
+        self._sightings = Counter({kind: self._sightings[kind] + 1 for kind in found})
+        due = [kind for kind in found if self._sightings[kind] >= self._patience]
+        if not found:
+            self._patience = PATIENCE
+        elif due:
+            log.warning("indexes are broken and will be built anew: %s", ", ".join(due))
+            self._patience *= 2
+            self._sightings.clear()
+        return due
 
     def _due(self) -> list[IndexKind]:
         try:
