@@ -75,10 +75,11 @@ def _followers(reading: Reading) -> Iterator[Metric]:
         yield CounterMetricFamily("memsvc_outbox_position", "Changes ever made.", value=reading.position)
     yield GaugeMetricFamily("memsvc_replaying", "Whether a start is being caught up.", value=reading.is_replaying)
     yield GaugeMetricFamily("memsvc_writes_waiting", "Writes that wait for a commit.", value=reading.waiting_writes)
-    building = GaugeMetricFamily("memsvc_index_building", "How far a rebuild is, 0 to 1.", labels=("index",))
-    if (step := reading.building) is not None:
-        building.add_metric((step.index.value.lower(),), step.done / step.total if step.total else 0.0)
-    yield building
+    step = reading.building
+    done = dict.fromkeys(("vectors", "lexical"), 1.0)
+    if step is not None:
+        done[step.index.value.lower()] = step.done / step.total if step.total else 0.0
+    yield _gauge("memsvc_index_build_progress", "Share of a rebuild that is done; 1 when there is none.", done, "index")
 
 
 def _maintenance(steps: Iterable[StepCount]) -> Iterator[Metric]:
