@@ -399,7 +399,7 @@ class Warning(_message.Message):
     its limit: WARNING; over 85 %: CRITICAL), CORE_COUNT and ACTIVE_COUNT (the tier holds 90 % of the memories it is meant
     for: INFO; more than all: WARNING), QUARANTINE_WAITING and STORAGE_NEARLY_FULL (less than 10 % of the disk is free:
     WARNING; less than 3 %: CRITICAL); Diagnose tells BACKEND_DOWN, INDEX_ABSENT, INDEX_DIFFERS, INDEX_UNREADABLE,
-    INDEX_FAILING and MODEL_CHANGED; both tell REPLAYING, INDEX_LAGGING and INDEX_BUILDING. More may come.
+    INDEX_DAMAGED, INDEX_FAILING and MODEL_CHANGED; both tell REPLAYING, INDEX_LAGGING and INDEX_BUILDING. More may come.
     """
     message: _builtins.str
     """message says in English what is the matter and what to do, for people."""
@@ -431,8 +431,9 @@ class DiagnoseRequest(_message.Message):
 
     VERIFY_FIELD_NUMBER: _builtins.int
     verify: _builtins.bool
-    """verify compares every index entry with the store, which takes seconds for each 100 000 memories. False: the counts
-    alone are compared, and `missing`, `stale` and `orphaned` are 0.
+    """verify compares every index entry with the store, which takes seconds for each 100 000 memories, and looks for some
+    memories of all ages by what they say, which shows damaged files. False: the counts alone are compared, and
+    `missing`, `stale` and `orphaned` are 0.
     """
     def __init__(
         self,

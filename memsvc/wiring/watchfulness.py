@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from memsvc.engine.index.probing import Probing
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.memory_faults import MemoryFaults
@@ -32,7 +33,8 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: W
     """Make what looks."""
     store, indexes, upkeep = backends.metadata, (backends.vectors, backends.lexical), (index.indexer, index.reindex)
     measured, step_counts = (index.performance, index.troubles), StepCounts()
-    diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, index.spaces)
+    probing = Probing(store.feed, indexes, index.spaces)
+    diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
     faults = MemoryFaults(store, writes.committer, writes.recording, utc_now)
 
     def disk() -> tuple[int, int]:

@@ -92,6 +92,7 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
+        "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
     }[method]
 
@@ -109,7 +110,7 @@ SCOPED = (
     "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
-    "BuildContext", "RenderContext", "LoadCore",
+    "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
 )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from memsvc.domain.context import Severity
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice
 from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.probing import Probing
 from memsvc.engine.index.reindex import Reindex
-from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.lifecycle.statistics import warnings
 from memsvc.engine.performance import Performance
@@ -39,14 +39,15 @@ class Diagnose:
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, Reindex],
         measured: tuple[Performance, Troubles],
-        spaces: Spaces,
+        probing: Probing,
     ) -> None:
         self._backends = backends
         self._feed = feed
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._performance, self._troubles = measured
-        self._spaces = spaces
+        self._probing = probing
+        self._spaces = probing.spaces
 
     def health(self) -> tuple[BackendHealth, ...]:
         """Ping every backend, and no more."""
@@ -86,7 +87,18 @@ class Diagnose:
                 continue
             reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
+            if verify and report.generation:
+                found.extend(self._probed(report.index))
         return reports, found
+
+    def _probed(self, kind: IndexKind) -> Iterator[Notice]:
+        failed, asked = self._probing.run(kind)
+        if failed:
+            yield Notice(
+                "INDEX_DAMAGED",
+                f"{kind}: {failed} of {asked} memories that were looked for by what they say are not found so, though "
+                "their entries are there: files are damaged; run Reindex in mode REBUILD.",
+            )
 
     def _failing(self, broken: set[str]) -> Iterator[Notice]:
         for port in ("vectors", "lexical"):

@@ -57,7 +57,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     receiver = Receiver()
     with ThreadPoolExecutor(2) as pool:
         server = grpc.server(pool)
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)  # type: ignore[no-untyped-call]  # generated
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
