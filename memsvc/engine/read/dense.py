@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from memsvc.domain.entries import Hit, View
-from memsvc.domain.errors import BackendUnavailableError, MemsvcError
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError, MemsvcError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.query import SearchQuery
@@ -100,15 +100,24 @@ class Dense:
         """Take the results: of a new search when the generation was switched meanwhile."""
         started, embedded = moments
         while True:
-            hits = {view: pending.result() for view, pending in begun.pending.items()}
-            live = self._vectors.manifest
-            if live is not None and live.generation == begun.manifest.generation:
+            try:
+                hits = {view: pending.result() for view, pending in begun.pending.items()}
+            except DimensionMismatchError:
+                # An index that does not begin searches has searched a generation of another model.
+                if self._is_live(begun):
+                    raise
+                hits = {}
+            if self._is_live(begun):
                 timings = [
                     ("embed", started, embedded - started),
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
                 return DenseFound(hits, timings)
             begun = self._begin(begun.point, asked, where)
+
+    def _is_live(self, begun: _Begun) -> bool:
+        live = self._vectors.manifest
+        return live is not None and live.generation == begun.manifest.generation
 
     def _begin(self, point: _Point, asked: Asked, where: Filter | None) -> _Begun:
         manifest = self._vectors.manifest

@@ -37,6 +37,7 @@ COMMANDS = (
     "perf",
     "diagnose",
     "reindex",
+    "check-integrity",
     "backends",
     "session",
 )
