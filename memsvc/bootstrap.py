@@ -10,15 +10,15 @@ from memsvc.engine.application import Application
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.history.retrospect import Retrospect
-from memsvc.engine.lifecycle.diagnose import Diagnose
-from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
+from memsvc.wiring.measuring import Measured
 from memsvc.wiring.reading import reading
+from memsvc.wiring.watchfulness import watchfulness
 from memsvc.wiring.writing import writing
 
 
@@ -42,10 +42,13 @@ def running(settings: Settings) -> Iterator[Application]:
 
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
     """Make every use case and start the threads; *stack* stops them, the last one first."""
+    measured = Measured()
+    backends = measured.around(backends)
     store = backends.metadata
-    index = indexing(settings, directory, backends, stack)
+    index = indexing(settings, directory, backends, measured, stack)
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
+    looks = watchfulness(directory.path, backends, index, writes)
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
@@ -69,14 +72,11 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         contexts=reads.contexts,
         indexer=index.indexer,
         reindex=index.reindex,
-        statistics=Statistics(store, backends.vectors, backends.lexical, index.indexer),
-        diagnose=Diagnose(
-            backends.pinged(),
-            store.feed,
-            (backends.vectors, backends.lexical),
-            (index.indexer, index.reindex),
-            index.performance,
-        ),
+        statistics=looks.statistics,
+        diagnose=looks.diagnose,
+        integrity=looks.integrity,
+        vitals=looks.vitals,
+        step_counts=looks.step_counts,
         performance=index.performance,
         embedding=index.embedding,
         watching=writes.watching,

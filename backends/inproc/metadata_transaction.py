@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from backends.inproc.conflicts import InprocConflictWrites
+from backends.inproc.integrity import InprocIntegrityWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
 from backends.inproc.reminders import InprocReminderWrites
@@ -23,7 +24,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites, InprocReminderWrites):
+class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:

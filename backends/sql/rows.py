@@ -43,6 +43,7 @@ from backends.sql.tables import (
 )
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
+from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Kind, Memory, Status, fingerprint
 from memsvc.domain.session import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
@@ -97,6 +98,17 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
     if after.statements is not None:
         delete_statements(connection, before.row)
         _insert(connection, statements, statement_rows([after]))
+
+
+def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Chunk]) -> None:
+    """Write the chunks and the terms of a memory anew."""
+    _delete_chunks(connection, memory.row)
+    insert_many(connection, memory_chunks, chunk_values(memory.row, chunks))
+    connection.execute(_set_chunk_count(), {"at_row": memory.row, "new_count": max(1, len(chunks))})
+    for table in _TERM_TABLES:
+        rows = _term_rows(table, memory)
+        connection.execute(sa.delete(table).where(table.c.owner == memory.scope.owner, table.c.row == memory.row))
+        _insert(connection, table, sorted(rows))
 
 
 def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
@@ -225,6 +237,15 @@ def _insert_keywords() -> sa.Insert:
 @cache
 def _delete_by_row(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
+
+
+@cache
+def _set_chunk_count() -> sa.Update:
+    return (
+        sa.update(memories)
+        .where(memories.c.row == sa.bindparam("at_row"))
+        .values(chunk_count=sa.bindparam("new_count"))
+    )
 
 
 @cache

@@ -15,6 +15,7 @@ from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
+from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
@@ -26,6 +27,7 @@ from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
+from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
@@ -49,6 +51,7 @@ class SqlMetadataStore:
         self._embeddings = SqlEmbeddingCache(database)
         self._conflicts = SqlConflictReads(database)
         self._reminders = SqlReminderReads(database)
+        self._integrity = SqlIntegrityReads(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -89,6 +92,11 @@ class SqlMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def integrity(self) -> IntegrityReads:
+        """Read what is wrong."""
+        return self._integrity
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

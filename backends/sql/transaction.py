@@ -21,6 +21,7 @@ from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.errors import translate
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
+from backends.sql.mending import SqlIntegrityWrites
 from backends.sql.numbering import numbered, with_memory
 from backends.sql.reminders import SqlReminderWrites
 from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
@@ -35,7 +36,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class SqlTransaction(SqlConflictWrites, SqlReminderWrites):
+class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:

@@ -15,6 +15,7 @@ from memsvc.cli import (
     flushing,
     history,
     importing,
+    integrity,
     lifecycle,
     memories,
     process,
@@ -65,6 +66,7 @@ app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
+app.command()(integrity.check_integrity)
 app.command()(process.backends)
 app.command()(projects.project)
 

@@ -49,12 +49,25 @@ def stats(session: Session) -> None:
         ("changes not yet indexed", f"{reply.pending_index_changes:,}"),
     ]
     write_table(("what", ">count"), rows)
+    fills = [
+        (each.session_id, each.project_id, f"{each.live_tokens:,}", f"{each.token_limit:,}", f"{each.usage:.0%}")
+        for each in reply.sessions
+    ]
+    if fills:
+        write_table(("session", "project", ">tokens", ">limit", ">full"), fills)
     _warn(reply.warnings)
 
 
 def _warn(warnings: Iterable[lifecycle.Warning]) -> None:
     for warning in warnings:
-        say(f"memsvc: {warning.code}: {warning.message}")
+        say(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
+
+
+def _severity(warning: lifecycle.Warning) -> str:
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+
+    name = lifecycle.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
+    return "" if name == "unspecified" else f"{name}: "
 
 
 @connected
@@ -118,15 +131,30 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
     ]
     columns = ("index", ">expected", ">present", ">missing", ">stale", ">orphaned", ">generation", "model")
     write_table(columns, indexes)
+    for each in reply.indexes:
+        if each.HasField("building"):
+            write(_building(each))
     outbox = reply.outbox
     write(f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending")
     slow = [
-        (each.operation, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}") for each in reply.slowest
+        (each.operation, each.layer, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
+        for each in reply.slowest
     ]
     if slow:
-        write_table(("slowest", ">ms", "at"), slow)
+        write_table(("slowest", "layer", ">ms", "at"), slow)
     _warn(reply.warnings)
     write("healthy" if reply.healthy else "not healthy")
+
+
+def _building(report: lifecycle.IndexReport) -> str:
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+
+    build = report.building
+    phase = lifecycle.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
+    model = f" with {build.model}" if build.model else ""
+    return (
+        f"{_index_name(report.index)}: generation {build.generation}{model}: {phase} {build.done:,} of {build.total:,}"
+    )
 
 
 def _index_name(index: lifecycle.IndexKind.ValueType) -> str:

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from memsvc.engine.application import Application
+    from memsvc.server.app import Server
     from memsvc.server.options import ServerOptions
     from memsvc.settings import EventLoop, ServerSettings, Settings
 
@@ -48,6 +51,7 @@ def serve(
     with told():
         settings = _settings(config, data_dir, address=address, insecure=insecure)
         addresses = _addresses(settings.server)
+        _check_metrics(settings)
         _serve(settings, addresses, ready_file)
 
 
@@ -55,7 +59,6 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
     import asyncio  # noqa: PLC0415 - a quick start
 
     from memsvc import bootstrap, logs  # noqa: PLC0415
-    from memsvc.server.app import build  # noqa: PLC0415
 
     def ready(bound: Any) -> None:
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
@@ -63,10 +66,25 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
             _write_whole(ready_file, "".join(f"{each}\n" for each in bound))
 
     logs.configure(settings.log)
-    with bootstrap.running(settings) as application:
+    with ExitStack() as stack:
+        application = stack.enter_context(bootstrap.running(settings))
         _tune_interpreter()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
-            runner.run(build(application, _options(settings, addresses)).run(ready))
+            runner.run(_server(settings, application, addresses, stack).run(ready))
+
+
+def _server(settings: Settings, application: Application, addresses: tuple[str, ...], stack: ExitStack) -> Server:
+    """Return the server, traced when OpenTelemetry's variables ask for it; *stack* sends the last spans."""
+    from memsvc import tracing  # noqa: PLC0415 - a quick start
+    from memsvc.server.app import build  # noqa: PLC0415
+
+    options = _options(settings, addresses)
+    found = tracing.configured(options.version)
+    if found is None:
+        return build(application, options)
+    stack.callback(found.close)
+    application.performance.listen(found.told)
+    return build(application, options, layers=(found.layer,))
 
 
 def _loop_factory(chosen: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -129,6 +147,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,
+        metrics_address=settings.metrics.address,
     )
 
 
@@ -216,6 +235,21 @@ def _addresses(server: ServerSettings) -> tuple[str, ...]:
             )
             raise CommandError(message)
     return addresses
+
+
+def _check_metrics(settings: Settings) -> None:
+    """Refuse to show numbers to other machines unless that is meant.
+
+    Raises:
+        CommandError: It was not said so.
+    """
+    address = settings.metrics.address
+    if address and not settings.server.insecure and not is_local(address):
+        message = (
+            f"Anybody who can reach {address} could read how much is stored and asked. Serve metrics on 127.0.0.1, "
+            "or say --insecure when the network keeps others out."
+        )
+        raise CommandError(message)
 
 
 def is_local(address: str) -> bool:

@@ -220,6 +220,7 @@ class Memsvc:
     diagnose = _sync(AsyncMemsvc.diagnose)
     performance = _sync(AsyncMemsvc.performance)
     reindex = _stream(AsyncMemsvc.reindex)
+    check_integrity = _stream(AsyncMemsvc.check_integrity)
     watch = _stream(AsyncMemsvc.watch)
     quarantined = _stream(AsyncMemsvc.quarantined)
     review = _sync(AsyncMemsvc.review)

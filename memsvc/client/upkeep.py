@@ -11,6 +11,7 @@ from memsvc.client import convert
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.values import Index, ReindexMode
+from memsvc.v1 import integrity_pb2 as integrity
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle
 
 
@@ -67,6 +68,23 @@ class Upkeep(Connected):
         try:
             async for progress in call:
                 yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    async def check_integrity(
+        self, *, everybody: bool = False, repair: bool = False
+    ) -> AsyncGenerator[integrity.CheckIntegrityResponse, None]:
+        """Look for broken links and the like in what the scope sees, or of *everybody*; *repair* puts it right.
+
+        Yields findings, progress, and the summary at the end. Leaving the loop early stops it.
+        """
+        request = integrity.CheckIntegrityRequest(scope=None if everybody else self.scope, all=everybody, repair=repair)
+        call = self._remote.lifecycle.CheckIntegrity(request)
+        try:
+            async for event in call:
+                yield event
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
         finally:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from memsvc.domain.context import Severity
+
 
 class IndexKind(StrEnum):
     """One of the two derived indexes."""
@@ -39,6 +41,7 @@ class Notice:
 
     code: str
     message: str
+    severity: Severity = Severity.WARNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,23 @@ class MemoryCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFill:
+    """How full a session is."""
+
+    session_id: str
+    project_id: str
+    live_tokens: int
+    token_limit: int
+
+    @property
+    def usage(self) -> float:
+        """Return the share of the limit that is taken."""
+        return self.live_tokens / self.token_limit if self.token_limit else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
-    """The counts of one reach, and what lies in the indexes for it."""
+    """The counts of one reach, and what lies in the indexes for it. *sessions* are the fullest ones, fullest first."""
 
     counts: MemoryCounts
     vector_count: int
@@ -66,6 +84,7 @@ class Stats:
     storage_bytes: int
     pending_changes: int
     warnings: tuple[Notice, ...] = ()
+    sessions: tuple[SessionFill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +100,11 @@ class BackendHealth:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """One index held against the store. The four differences are zero where nothing was compared."""
+    """One index held against the store. The differences are zero where nothing was compared.
+
+    Attributes:
+        building: How far the rebuild or repair under way is, if one is; *building_model* is whose vectors it makes.
+    """
 
     index: IndexKind
     generation: int
@@ -94,6 +117,8 @@ class IndexReport:
     model: str = ""
     dimension: int = 0
     hnsw: bool = False
+    building: ReindexProgress | None = None
+    building_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +128,7 @@ class SlowOperation:
     operation: str
     seconds: float
     time: datetime
+    layer: str = "edge"
 
 
 @dataclass(frozen=True, slots=True)

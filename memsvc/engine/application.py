@@ -19,9 +19,12 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose
+from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
+from memsvc.engine.lifecycle.step_counts import StepCounts
+from memsvc.engine.lifecycle.vitals import Vitals
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
@@ -61,6 +64,9 @@ class Application:
     reindex: Reindex
     statistics: Statistics
     diagnose: Diagnose
+    integrity: Integrity
+    vitals: Vitals
+    step_counts: StepCounts
     performance: Performance
     embedding: Embedding
     watching: Watching

@@ -5,15 +5,21 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias, TypeVar
 
 from memsvc.domain.report import OperationPerformance, Percentiles, SlowOperation
 
 RECENT = 2_048
 """Calls of one operation that the percentiles are taken from."""
 SLOWEST = 10
+WHOLE = frozenset({"edge", "engine"})
+"""The layers whose slow operations are told: those of the others are part of these."""
+
+Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], None]
+"""Is told operation, layer, seconds and stages."""
 
 
 @dataclass(slots=True)
@@ -31,6 +37,20 @@ class _Durations:
         self.longest = max(self.longest, seconds)
         self.recent.append(seconds)
 
+    def copy(self) -> _Durations:
+        """Return the same durations, apart from these."""
+        return replace(self, recent=self.recent.copy())
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _of(known: dict[K, _Durations], name: K) -> _Durations:
+    found = known.get(name)
+    if found is None:
+        found = known[name] = _Durations()
+    return found
+
 
 class Performance:
     """Records durations cheaply and gives exact percentiles over the most recent calls of each operation."""
@@ -42,7 +62,12 @@ class Performance:
         self._stages: dict[tuple[str, str], dict[str, _Durations]] = {}
         self._slowest: list[tuple[float, int, SlowOperation]] = []
         self._order = 0
+        self._listener: Listener | None = None
         self.since = now()
+
+    def listen(self, listener: Listener) -> None:
+        """Have *listener* told of every call, in the thread that made it; it must return at once and not raise."""
+        self._listener = listener
 
     def record(
         self,
@@ -52,33 +77,46 @@ class Performance:
         *,
         failed: bool = False,
         stages: Sequence[tuple[str, float]] = (),
+        is_endless: bool = False,
     ) -> None:
-        """Note one call, and how long its stages took."""
+        """Note one call, and how long its stages took.
+
+        One that lasts as long as its caller likes, or is part of another that is noted, is never one of the slowest.
+        """
         name = (operation, layer)
         with self._lock:
-            self._operations.setdefault(name, _Durations()).add(seconds, failed=failed)
-            for stage, duration in stages:
-                self._stages.setdefault(name, {}).setdefault(stage, _Durations()).add(duration, failed=False)
-            if len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]:
+            _of(self._operations, name).add(seconds, failed=failed)
+            if stages:
+                own = self._stages.setdefault(name, {})
+                for stage, duration in stages:
+                    _of(own, stage).add(duration, failed=False)
+            is_slow = len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]
+            if is_slow and not is_endless and layer in WHOLE:
                 self._order += 1
-                slow = SlowOperation(operation, seconds, self._now())
+                slow = SlowOperation(operation, seconds, self._now(), layer)
                 heapq.heappush(self._slowest, (seconds, self._order, slow))
                 if len(self._slowest) > SLOWEST:
                     heapq.heappop(self._slowest)
+        if self._listener is not None:
+            self._listener(operation, layer, seconds, stages)
 
     def report(self, operation: str = "") -> list[OperationPerformance]:
         """Return every operation, or the one named, by operation and layer."""
         with self._lock:
-            chosen = sorted(name for name in self._operations if operation in ("", name[0]))
-            return [
-                OperationPerformance(
-                    name[0],
-                    name[1],
-                    _percentiles(self._operations[name]),
-                    tuple((stage, _percentiles(times)) for stage, times in sorted(self._stages.get(name, {}).items())),
-                )
-                for name in chosen
-            ]
+            # Sorting takes longer than copying, and calls wait for the lock.
+            chosen = {
+                name: (times.copy(), {stage: one.copy() for stage, one in self._stages.get(name, {}).items()})
+                for name, times in self._operations.items()
+                if operation in ("", name[0])
+            }
+        return [
+            OperationPerformance(
+                *name,
+                _percentiles(times),
+                tuple((stage, _percentiles(one)) for stage, one in stages.items()),
+            )
+            for name, (times, stages) in sorted(chosen.items(), key=lambda item: item[0])
+        ]
 
     def slowest(self) -> list[SlowOperation]:
         """Return the slowest calls since the start, slowest first."""

@@ -21,6 +21,7 @@ from memsvc.domain.statements import Statement
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
+from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 
@@ -214,7 +215,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(CheckpointWrites, ConflictWrites, ReminderWrites, Protocol):
+class Transaction(CheckpointWrites, ConflictWrites, ReminderWrites, IntegrityWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
@@ -357,6 +358,11 @@ class MetadataStore(Protocol):
     @property
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints, and what is left of purged memories."""
+        ...
+
+    @property
+    def integrity(self) -> IntegrityReads:
+        """Read what is wrong."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -11,6 +11,7 @@ import grpc
 import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.application import Application
 from memsvc.server.addresses import AddressError, bound_address, make_room, socket_path
@@ -18,12 +19,15 @@ from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
 from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.around import Interception
+from memsvc.server.interceptors.around import Interception, Layer
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
 from memsvc.server.lifecycle import LifecycleServicer
 from memsvc.server.memory import MemoryServicer
+from memsvc.server.monitoring.calls import CallMetrics
+from memsvc.server.monitoring.gauges import ServiceCollector
+from memsvc.server.monitoring.http import Monitoring
 from memsvc.server.options import ServerOptions
 from memsvc.server.reflection import add_reflection
 from memsvc.server.search import SearchServicer
@@ -49,8 +53,17 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def build(application: Application, options: ServerOptions, *, now: Callable[[], datetime] = utc_now) -> Server:
-    """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet."""
+def build(
+    application: Application,
+    options: ServerOptions,
+    *,
+    now: Callable[[], datetime] = utc_now,
+    layers: Sequence[Layer] = (),
+) -> Server:
+    """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet.
+
+    *layers* are put around every call of ours, and see the code that it ends with.
+    """
     factor = options.queue_factor
     executors = Executors(
         search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
@@ -60,14 +73,16 @@ def build(application: Application, options: ServerOptions, *, now: Callable[[],
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
     )
     watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
-    return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches))
+    return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches), layers)
 
 
 class Server:
     """A gRPC server that is started once and stopped once, in one event loop."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: Edge, layers: Sequence[Layer] = ()) -> None:
         self._edge = edge
+        self._layers = list(layers)
+        self._monitoring: Monitoring | None = None
         self._grpc: grpc.aio.Server | None = None
         self._health: Health | None = None
         self._following: asyncio.Task[None] | None = None
@@ -105,11 +120,13 @@ class Server:
             AddressError: An address cannot be listened at.
         """
         health = self._health = Health(self._edge)
+        self._watch(health)
         server = self._grpc = grpc.aio.server(
             interceptors=[
                 Interception(
                     [
                         RequestId(),
+                        *self._layers,
                         AccessLog(self._edge.application.performance),
                         Errors(),
                         DeadlineLimit(self._edge.options.default_deadline_seconds),
@@ -121,6 +138,9 @@ class Server:
         self._add_services(server, health)
         for address in self._edge.options.addresses:
             self._bound.append(await _listen(server, address))
+        if self._monitoring is not None:
+            url = await asyncio.to_thread(self._monitoring.start, self._edge.options.metrics_address)
+            self._bound.append(url)
         await health.begin()
         await server.start()
         self._following = asyncio.create_task(health.follow(), name="health")
@@ -139,7 +159,20 @@ class Server:
         await asyncio.to_thread(self._release)
         log.info("server stopped")
 
+    def _watch(self, health: Health) -> None:
+        """Count the calls, and have the numbers ready for whoever asks, when an address is set for it."""
+        if not self._edge.options.metrics_address:
+            return
+        registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
+        registry.register(ServiceCollector(self._edge.application, self._edge.executors))
+        self._layers.append(CallMetrics(registry))
+        self._monitoring = Monitoring(registry, lambda: health.is_ready)
+
     def _release(self) -> None:
+        if self._monitoring is not None:
+            self._monitoring.stop()
         self._edge.executors.close()
         for address in self._bound:
             if path := socket_path(address):

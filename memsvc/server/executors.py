@@ -34,6 +34,11 @@ class NamedExecutor:
         self._admitted = 0
 
     @property
+    def capacity(self) -> int:
+        """Return how many calls may run or wait."""
+        return self._capacity
+
+    @property
     def admitted(self) -> int:
         """Return how many calls run or wait."""
         return self._admitted
@@ -88,7 +93,11 @@ class Executors:
     language: NamedExecutor
     watch: NamedExecutor
 
+    def each(self) -> tuple[NamedExecutor, ...]:
+        """Return all of them."""
+        return (self.search, self.write, self.meta, self.language, self.watch)
+
     def close(self) -> None:
         """Close all of them."""
-        for executor in (self.search, self.write, self.meta, self.language, self.watch):
+        for executor in self.each():
             executor.close()

@@ -41,6 +41,9 @@ class Health:
         self.servicer = aio.HealthServicer()
         self._edge = edge
         self._broken: frozenset[str] = frozenset()
+        self._is_leaving = False
+        self.is_ready = False
+        """Whether calls of every service are answered."""
         self._log = structlog.get_logger("memsvc.health")
 
     async def begin(self) -> None:
@@ -61,6 +64,7 @@ class Health:
 
     async def leave(self) -> None:
         """Tell everybody, for good, that the server is about to stop."""
+        self._is_leaving, self.is_ready = True, False
         await self.servicer.enter_graceful_shutdown()
 
     async def _wait_for_change(self) -> None:
@@ -90,3 +94,5 @@ class Health:
             serves = not (needs & self._broken or (replaying and name in AWAIT_REPLAY))
             status = health_pb2.HealthCheckResponse.SERVING if serves else health_pb2.HealthCheckResponse.NOT_SERVING
             await self.servicer.set(name, status)
+            if name == READINESS:
+                self.is_ready = serves and not self._is_leaving

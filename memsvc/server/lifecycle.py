@@ -14,6 +14,7 @@ from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
+from memsvc.server.integrity import IntegrityMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
@@ -26,7 +27,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 PROGRESS_SECONDS = 1.0
 
 
-class LifecycleServicer(CheckpointMethods, PromotionMethods, ReminderMethods, pb_grpc.LifecycleServiceServicer):
+class LifecycleServicer(
+    CheckpointMethods, PromotionMethods, ReminderMethods, IntegrityMethods, pb_grpc.LifecycleServiceServicer
+):
     """Looks after the memories as a whole."""
 
     def __init__(self, edge: Edge) -> None:

@@ -37,6 +37,7 @@ class ServerOptions:
         version: The service's version, as Diagnose tells it.
         watch_streams: How many watches may be open; further ones are refused.
         watch_threads: How many threads read changes for them.
+        metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: they are not served.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -56,3 +57,4 @@ class ServerOptions:
     version: str = ""
     watch_streams: int = 1_000
     watch_threads: int = 2
+    metrics_address: str = ""

@@ -21,6 +21,7 @@ from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
+from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
@@ -47,6 +48,7 @@ class MetadataStoreContract(
     StoreChangesContract,
     StoreHistoryContract,
     StoreEssentialsContract,
+    StoreIntegrityContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

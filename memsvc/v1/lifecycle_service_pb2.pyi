@@ -22,6 +22,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _WarningSeverity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WarningSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningSeverity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WARNING_SEVERITY_UNSPECIFIED: _WarningSeverity.ValueType  # 0
+    """WARNING_SEVERITY_UNSPECIFIED is never sent."""
+    WARNING_SEVERITY_INFO: _WarningSeverity.ValueType  # 1
+    """WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
+    WARNING_SEVERITY_WARNING: _WarningSeverity.ValueType  # 2
+    """WARNING_SEVERITY_WARNING: look at it soon."""
+    WARNING_SEVERITY_CRITICAL: _WarningSeverity.ValueType  # 3
+    """WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
+
+class WarningSeverity(_WarningSeverity, metaclass=_WarningSeverityEnumTypeWrapper):
+    """WarningSeverity says how urgent a warning is."""
+
+WARNING_SEVERITY_UNSPECIFIED: WarningSeverity.ValueType  # 0
+"""WARNING_SEVERITY_UNSPECIFIED is never sent."""
+WARNING_SEVERITY_INFO: WarningSeverity.ValueType  # 1
+"""WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
+WARNING_SEVERITY_WARNING: WarningSeverity.ValueType  # 2
+"""WARNING_SEVERITY_WARNING: look at it soon."""
+WARNING_SEVERITY_CRITICAL: WarningSeverity.ValueType  # 3
+"""WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
+Global___WarningSeverity: _TypeAlias = WarningSeverity  # noqa: Y015
+
 class _IndexKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -243,6 +271,7 @@ class GetStatsResponse(_message.Message):
     STORAGE_BYTES_FIELD_NUMBER: _builtins.int
     PENDING_INDEX_CHANGES_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
     total_count: _builtins.int
     """total_count is the number of memories, without DELETED ones."""
     core_tokens: _builtins.int
@@ -285,6 +314,12 @@ class GetStatsResponse(_message.Message):
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Warning]:
         """warnings are what deserves attention. Empty: nothing."""
 
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionFill]:
+        """sessions are the ACTIVE sessions that hold the largest share of their limit, the fullest first, of the 100 that were
+        opened last in each project. At most 10.
+        """
+
     def __init__(
         self,
         *,
@@ -302,14 +337,53 @@ class GetStatsResponse(_message.Message):
         storage_bytes: _builtins.int = ...,
         pending_index_changes: _builtins.int = ...,
         warnings: _abc.Iterable[Global___Warning] | None = ...,
+        sessions: _abc.Iterable[Global___SessionFill] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "content_bytes", b"content_bytes", "core_tokens", b"core_tokens", "count_by_kind", b"count_by_kind", "count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "count_by_tier", b"count_by_tier", "lexical_count", b"lexical_count", "pending_index_changes", b"pending_index_changes", "session_tokens", b"session_tokens", "storage_bytes", b"storage_bytes", "total_count", b"total_count", "vector_count", b"vector_count", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "content_bytes", b"content_bytes", "core_tokens", b"core_tokens", "count_by_kind", b"count_by_kind", "count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "count_by_tier", b"count_by_tier", "lexical_count", b"lexical_count", "pending_index_changes", b"pending_index_changes", "session_tokens", b"session_tokens", "sessions", b"sessions", "storage_bytes", b"storage_bytes", "total_count", b"total_count", "vector_count", b"vector_count", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatsResponse: _TypeAlias = GetStatsResponse  # noqa: Y015
+
+@_typing.final
+class SessionFill(_message.Message):
+    """SessionFill says how full a session is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    LIVE_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """session_id is the session."""
+    project_id: _builtins.str
+    """project_id is the project that it is in. Empty: global."""
+    live_tokens: _builtins.int
+    """live_tokens is the number of tokens of its live messages."""
+    token_limit: _builtins.int
+    """token_limit is at how many it is full."""
+    usage: _builtins.float
+    """usage is live_tokens divided by token_limit."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        project_id: _builtins.str = ...,
+        live_tokens: _builtins.int = ...,
+        token_limit: _builtins.int = ...,
+        usage: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["live_tokens", b"live_tokens", "project_id", b"project_id", "session_id", b"session_id", "token_limit", b"token_limit", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionFill: _TypeAlias = SessionFill  # noqa: Y015
 
 @_typing.final
 class Warning(_message.Message):
@@ -319,19 +393,28 @@ class Warning(_message.Message):
 
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    SEVERITY_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """code names the kind of warning in upper case, such as "INDEX_LAGGING". Stable, for programs. More codes may come."""
+    """code names the kind of warning in upper case. Stable, for programs. GetStats tells SESSION_NEARLY_FULL (over 70 % of
+    its limit: WARNING; over 85 %: CRITICAL), CORE_COUNT and ACTIVE_COUNT (the tier holds 90 % of the memories it is meant
+    for: INFO; more than all: WARNING), QUARANTINE_WAITING and STORAGE_NEARLY_FULL (less than 10 % of the disk is free:
+    WARNING; less than 3 %: CRITICAL); Diagnose tells BACKEND_DOWN, INDEX_ABSENT, INDEX_DIFFERS, INDEX_UNREADABLE,
+    INDEX_DAMAGED, INDEX_FAILING and MODEL_CHANGED; both tell REPLAYING, INDEX_LAGGING and INDEX_BUILDING. More may come.
+    """
     message: _builtins.str
     """message says in English what is the matter and what to do, for people."""
+    severity: Global___WarningSeverity.ValueType
+    """severity says how urgent it is."""
     def __init__(
         self,
         *,
         code: _builtins.str = ...,
         message: _builtins.str = ...,
+        severity: Global___WarningSeverity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "severity", b"severity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -348,8 +431,9 @@ class DiagnoseRequest(_message.Message):
 
     VERIFY_FIELD_NUMBER: _builtins.int
     verify: _builtins.bool
-    """verify compares every index entry with the store, which takes seconds for each 100 000 memories. False: the counts
-    alone are compared, and `missing`, `stale` and `orphaned` are 0.
+    """verify compares every index entry with the store, which takes seconds for each 100 000 memories, and looks for some
+    memories of all ages by what they say, which shows damaged files. False: the counts alone are compared, and
+    `missing`, `stale` and `orphaned` are 0.
     """
     def __init__(
         self,
@@ -477,6 +561,7 @@ class IndexReport(_message.Message):
     DIMENSION_FIELD_NUMBER: _builtins.int
     HNSW_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
+    BUILDING_FIELD_NUMBER: _builtins.int
     index: Global___IndexKind.ValueType
     """index is which one."""
     expected: _builtins.int
@@ -501,6 +586,10 @@ class IndexReport(_message.Message):
     """hnsw is true when vectors are found through an HNSW graph, false when by exact scan. False for the lexical index."""
     position: _builtins.int
     """position is the last outbox position that the index has taken in."""
+    @_builtins.property
+    def building(self) -> Global___IndexBuild:
+        """building tells of the generation that is being built or repaired. Unset: none is."""
+
     def __init__(
         self,
         *,
@@ -515,14 +604,55 @@ class IndexReport(_message.Message):
         dimension: _builtins.int = ...,
         hnsw: _builtins.bool = ...,
         position: _builtins.int = ...,
+        building: Global___IndexBuild | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["building", b"building"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimension", b"dimension", "expected", b"expected", "generation", b"generation", "hnsw", b"hnsw", "index", b"index", "missing", b"missing", "model", b"model", "orphaned", b"orphaned", "position", b"position", "present", b"present", "stale", b"stale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["building", b"building", "dimension", b"dimension", "expected", b"expected", "generation", b"generation", "hnsw", b"hnsw", "index", b"index", "missing", b"missing", "model", b"model", "orphaned", b"orphaned", "position", b"position", "present", b"present", "stale", b"stale"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___IndexReport: _TypeAlias = IndexReport  # noqa: Y015
+
+@_typing.final
+class IndexBuild(_message.Message):
+    """IndexBuild tells how far a rebuild or a repair of an index is, whether it was asked for or began by itself, as it
+    does when the embedding model changed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PHASE_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    phase: Global___ReindexPhase.ValueType
+    """phase is the present step."""
+    done: _builtins.int
+    """done is how many entries this phase has dealt with."""
+    total: _builtins.int
+    """total is how many entries this phase will deal with. 0: not known."""
+    generation: _builtins.int
+    """generation is the number of the generation being built or repaired."""
+    model: _builtins.str
+    """model names the embedding model of the generation. Empty for the lexical index."""
+    def __init__(
+        self,
+        *,
+        phase: Global___ReindexPhase.ValueType = ...,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "generation", b"generation", "model", b"model", "phase", b"phase", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IndexBuild: _TypeAlias = IndexBuild  # noqa: Y015
 
 @_typing.final
 class OutboxReport(_message.Message):
@@ -563,15 +693,18 @@ class SlowOperation(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
+    LAYER_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """operation is its name, as in OperationPerformance."""
+    layer: _builtins.str
+    """layer is where it was measured, as in OperationPerformance: "edge" for a call, "engine" for work in the background."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """duration is how long it took."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it began."""
+        """time is when it ended."""
 
     def __init__(
         self,
@@ -579,10 +712,11 @@ class SlowOperation(_message.Message):
         operation: _builtins.str = ...,
         duration: _duration_pb2.Duration | None = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
+        layer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "operation", b"operation", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "layer", b"layer", "operation", b"operation", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -741,7 +875,9 @@ class OperationPerformance(_message.Message):
     operation: _builtins.str
     """operation is what was done, such as "Search" or "CreateMemory" in the layer "edge"."""
     layer: _builtins.str
-    """layer is where it was measured: "edge", "engine", "store", "vectors", "lexical", "embedder". More may come."""
+    """layer is where it was measured: "edge" (the whole call), "engine" (what it did, without the wire), "store",
+    "vectors", "lexical", "embedder" (what the backends did of that). More may come.
+    """
     count: _builtins.int
     """count is how many times it ran, failures included."""
     errors: _builtins.int

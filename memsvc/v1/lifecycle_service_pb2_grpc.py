@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
+from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
@@ -96,6 +97,11 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/AcknowledgeReminder',
                 request_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
+                _registered_method=True)
+        self.CheckIntegrity = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/CheckIntegrity',
+                request_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
                 _registered_method=True)
 
 
@@ -193,6 +199,14 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckIntegrity(self, request, context):
+        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+        differences of the indexes, and puts them right on request.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -250,6 +264,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.AcknowledgeReminder,
                     request_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.SerializeToString,
+            ),
+            'CheckIntegrity': grpc.unary_stream_rpc_method_handler(
+                    servicer.CheckIntegrity,
+                    request_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -554,6 +573,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/AcknowledgeReminder',
             memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
             memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckIntegrity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/CheckIntegrity',
+            memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
+            memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
+from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
@@ -76,6 +77,10 @@ class LifecycleServiceStub:
     """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
     AcknowledgeReminder: _grpc.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]
     """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    CheckIntegrity: _grpc.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]
+    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+    differences of the indexes, and puts them right on request.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -122,6 +127,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
     AcknowledgeReminder: _aio.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]  # type: ignore[assignment]
     """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    CheckIntegrity: _aio.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]  # type: ignore[assignment]
+    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+    differences of the indexes, and puts them right on request.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -231,5 +240,15 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_reminders_pb2.AcknowledgeReminderResponse, _abc.Awaitable[_reminders_pb2.AcknowledgeReminderResponse]]:
         """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+
+    @_abc_1.abstractmethod
+    def CheckIntegrity(
+        self,
+        request: _integrity_pb2.CheckIntegrityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_integrity_pb2.CheckIntegrityResponse], _abc.AsyncIterator[_integrity_pb2.CheckIntegrityResponse]]:
+        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
+        differences of the indexes, and puts them right on request.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

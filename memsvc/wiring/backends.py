@@ -23,7 +23,9 @@ from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
 
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
-OPTIONAL_PORTS = ("language_model", "reranker")
+OPTIONAL_PORTS = ("language_model", "reranker", "previous_embedder")
+SAME_PORT = {"previous_embedder": "embedder"}
+"""Ports that are served by the backends of another."""
 NO_BACKEND = "none"
 """The choice of doing without an optional port."""
 
@@ -44,6 +46,7 @@ class Backends:
     names: tuple[tuple[str, str], ...]
     language_model: LanguageModel | None = None
     reranker: Reranker | None = None
+    previous_embedder: Embedder | None = None
 
     def pinged(self) -> tuple[Pinged, ...]:
         """Return how to ask each backend whether it is there."""
@@ -66,7 +69,7 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
     optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
     choices |= {port: choice for port, choice in optional.items() if choice.backend != NO_BACKEND}
-    specs = {port: load_backend(port, choice.backend) for port, choice in choices.items()}
+    specs = {port: load_backend(SAME_PORT.get(port, port), choice.backend) for port, choice in choices.items()}
     options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
     with ExitStack() as stack:
         backends = {

@@ -14,10 +14,15 @@ from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.reindex import Reindex, Upkeep
 from memsvc.engine.index.repair import Repair
 from memsvc.engine.index.sides import LexicalSide, VectorSide
+from memsvc.engine.index.spaces import Space, Spaces
+from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.performance import Performance
+from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
+from memsvc.wiring.measuring import Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +32,27 @@ class Indexing:
     indexer: Indexer
     reindex: Reindex
     embedding: Embedding
+    spaces: Spaces
+    troubles: Troubles
     performance: Performance
 
 
-def indexing(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Indexing:
+def indexing(
+    settings: Settings, directory: DataDirectory, backends: Backends, measured: Measured, stack: ExitStack
+) -> Indexing:
     """Start what follows the store; *stack* stops it."""
-    performance = Performance(utc_now)
-    embedding = Embedding(backends.embedder, backends.metadata.embeddings)
+    performance, troubles = measured.performance, measured.troubles
     feed = backends.metadata.feed
     tier = settings.ranking.tier
-    entries = VectorEntries(embedding, tier)
+    spaces = _spaces(backends, tier)
+    embedding, entries = spaces.current.embedding, spaces.current.entries
     sides: dict[IndexKind, VectorSide | LexicalSide] = {
-        IndexKind.VECTORS: VectorSide(backends.vectors, entries, embedding, tier),
+        IndexKind.VECTORS: VectorSide(backends.vectors, spaces, tier),
         IndexKind.LEXICAL: LexicalSide(backends.lexical),
     }
     applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
     stack.callback(applying.close)
-    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying))
+    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
     upkeep = Upkeep(
@@ -55,4 +64,16 @@ def indexing(settings: Settings, directory: DataDirectory, backends: Backends, s
     stack.callback(indexer.stop)
     upkeep.start()
     stack.callback(upkeep.stop)
-    return Indexing(indexer, reindex, embedding, performance)
+    return Indexing(indexer, reindex, embedding, spaces, troubles, performance)
+
+
+def _spaces(backends: Backends, tier: RetrievalTier) -> Spaces:
+    def space(embedder: Embedder, *, is_current: bool) -> Space:
+        embedding = Embedding(embedder, backends.metadata.embeddings)
+        return Space(embedding, VectorEntries(embedding, tier), is_current)
+
+    previous = backends.previous_embedder
+    return Spaces(
+        space(backends.embedder, is_current=True),
+        None if previous is None else space(previous, is_current=False),
+    )

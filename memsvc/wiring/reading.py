@@ -45,7 +45,7 @@ def reading(
     """Make what searches; *stack* stops its threads."""
     store, performance = backends.metadata, index.performance
     reads, threads = store.memories, settings.server.search_threads
-    retrieval = Retrieval(reads, backends.vectors, backends.lexical, index.embedding, threads)
+    retrieval = Retrieval(reads, backends.vectors, backends.lexical, index.spaces, threads)
     stack.callback(retrieval.close)
     ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
     readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)

@@ -58,6 +58,7 @@ class Writing:
     accesses: AccessCounts
     committer: Committer
     drafting: Drafting
+    recording: Recording
     watching: Watching
     reviewing: Reviewing
     checkpoints: Checkpoints
@@ -107,6 +108,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
         drafting=drafting,
+        recording=recording,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(drafting, recording, requests),
         checkpoints=Checkpoints(store, committer, utc_now),

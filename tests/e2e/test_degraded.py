@@ -18,18 +18,20 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import HYBRID, KEYWORD, MODES, SEMANTIC, TIMEOUT, create, create_all, found, refused, search, write
 from tests.e2e.processes import edge_pids, kill_edge
-from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.running import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("degraded")
 SCOPE = types.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
 VECTORS = lifecycle_pb.INDEX_KIND_VECTORS
+NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
+"""What is broken stays so until somebody mends it."""
 
 
 @contextmanager
 def stocked(directory: Path) -> Iterator[ServerProcess]:
     """Run a server of its own, to be broken, with a few memories."""
-    with ServerProcess(directory / "data") as running:
+    with ServerProcess(directory / "data", environment=NO_UPKEEP) as running:
         with running.stubs() as stubs:
             create_all(stubs, SCOPE, [f"The {animal} eats." for animal in ANIMALS])
         yield running

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from memsvc.v1 import integrity_pb2 as integrity_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -69,6 +70,8 @@ def look_after(stubs: Stubs) -> None:
         stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPE), timeout=TIMEOUT)
         stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         stubs.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    everything = integrity_pb.CheckIntegrityRequest(all=True, repair=True)
+    list(stubs.lifecycle.CheckIntegrity(everything, timeout=TIMEOUT))
     list(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(mode=lifecycle_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
 
 

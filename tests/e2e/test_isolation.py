@@ -14,6 +14,7 @@ from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
+from memsvc.v1 import integrity_pb2 as integrity_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import promotion_pb2 as promotion_pb
@@ -721,6 +722,13 @@ def Diagnose(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
 def Reindex(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose. Begun only: a whole one has tests of its own."""
     yield [lifecycle_pb.ReindexRequest(mode=99)], INVALID  # type: ignore[arg-type] # no value of the enum
+
+
+@case
+def CheckIntegrity(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nothing of the owner's is told, and a repair leaves it as it is."""
+    for repair in (False, True):
+        yield [integrity_pb.CheckIntegrityRequest(scope=stranger.scope, repair=repair)], OK
 
 
 @case

@@ -25,6 +25,7 @@ from memsvc.testing.factories import attributes
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import (
+    HYBRID,
     KEYWORD,
     MODES,
     SEMANTIC,
@@ -294,10 +295,12 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
             fill(stubs, 50)
             first = reports(stubs)[VECTORS]
         server.stop()
-        server.environment = {**NO_UPKEEP, "MEMSVC_EMBEDDER__BACKEND": "inproc"}
+        server.environment = {
+            **NO_UPKEEP, "MEMSVC_EMBEDDER__BACKEND": "inproc", "MEMSVC_PREVIOUS_EMBEDDER__BACKEND": "wordllama",
+        }  # fmt: skip
         server.start()
         with server.stubs() as stubs:
-            second = _settled(stubs, before=first.model)
+            second = _settled(stubs, before=first.model, is_whole=True)
             create(stubs, SCOPE, "Walrus number50 swims.")
             assert "Walrus number50 swims." in found(stubs, SCOPE, "Walrus number50 swims.", mode=SEMANTIC, limit=100)
         server.stop()
@@ -318,10 +321,17 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
     assert first.generation < second.generation < third.generation
 
 
-def _settled(stubs: Stubs, *, before: str) -> pb.IndexReport:
-    """Return the report of the vectors once they are of another model than *before*."""
+def _settled(stubs: Stubs, *, before: str, is_whole: bool = False) -> pb.IndexReport:
+    """Return the report of the vectors once they are of another model than *before*.
+
+    Until then every search finds something, by meaning too when it is to be whole, and says when it was by words alone.
+    """
     deadline = time.monotonic() + TIMEOUT
     while True:
+        for mode in (SEMANTIC, HYBRID) if is_whole else (HYBRID,):
+            reply = search(stubs, SCOPE, "Walrus number7 swims.", mode=mode)
+            assert reply.hits
+            assert not (is_whole and reply.degraded)
         diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         report = next((one for one in diagnosis.indexes if one.index == VECTORS), pb.IndexReport())
         if report.generation and report.model != before and diagnosis.healthy:

@@ -94,6 +94,7 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
+        "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
     }[method]
 
@@ -112,7 +113,7 @@ SCOPED = (
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
-    "BuildContext", "RenderContext", "LoadCore",
+    "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
 )  # fmt: skip
 
 

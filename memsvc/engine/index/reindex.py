@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 
 from memsvc.domain.errors import MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.sides import Side, VectorSide
+from memsvc.engine.index.troubles import Troubles
 from memsvc.ports.metadata import IndexFeed
 
 IDLE_BELOW = 256
 """More pending changes than this mean that an import is under way: rebuilding waits for it to end."""
+
+PATIENCE = 2
+"""So many times in a row an index is seen broken before it is built anew."""
 
 STOP_SECONDS = 2.0
 """How long a stop waits for upkeep to come to a good end by itself."""
@@ -25,12 +31,26 @@ log = logging.getLogger(__name__)
 class Reindex:
     """Rebuilds or repairs indexes, one run at a time in the process."""
 
-    def __init__(self, feed: IndexFeed, sides: Mapping[IndexKind, Side], rebuild: Rebuild, repair: Repair) -> None:
+    def __init__(
+        self,
+        feed: IndexFeed,
+        sides: Mapping[IndexKind, Side],
+        rebuild: Rebuild,
+        repair: Repair,
+        troubles: Troubles | None = None,
+    ) -> None:
         self._feed = feed
+        self._troubles = troubles or Troubles()
         self._sides = sides
         self._rebuild = rebuild
         self._repair = repair
         self._running = threading.Lock()
+        self._latest: ReindexProgress | None = None
+
+    @property
+    def progress(self) -> ReindexProgress | None:
+        """Return how far the run under way is, or None when none is."""
+        return self._latest
 
     def run(self, indexes: Sequence[IndexKind], mode: ReindexMode) -> Generator[ReindexProgress, None, None]:
         """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
@@ -44,10 +64,36 @@ class Reindex:
         try:
             for kind in indexes or tuple(self._sides):
                 side = self._sides[kind]
-                yield from self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
+                yield from self._told(self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side))
             yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
         finally:
+            self._latest = None
             self._running.release()
+
+    def mend(self, kind: IndexKind, rows: Sequence[int]) -> None:
+        """Write the entries of some memories anew, those of memories that are gone away.
+
+        Raises:
+            ReindexRunningError: A run is under way.
+            BackendUnavailableError: The index or the embedder cannot be reached.
+        """
+        if not self._running.acquire(blocking=False):
+            raise ReindexRunningError
+        try:
+            for _ in self._repair.mend(self._sides[kind], Differences(0, 0, tuple(rows), (), ())):
+                pass
+        finally:
+            self._running.release()
+
+    def takes_writes(self, kind: IndexKind) -> bool:
+        """Return whether an index has a generation that can be written to."""
+        return self._sides[kind].is_current()
+
+    def _told(self, steps: Generator[ReindexProgress, None, None]) -> Generator[ReindexProgress, None, None]:
+        with closing(steps):
+            for step in steps:
+                self._latest = step
+                yield step
 
     def compare(self, kind: IndexKind) -> Differences:
         """Hold one index against the store."""
@@ -78,6 +124,14 @@ class Reindex:
             if side.is_stale() or (isinstance(side, VectorSide) and side.refresh_is_due(total))
         ]
 
+    def broken(self) -> list[IndexKind]:
+        """Return the indexes that cannot be reached, or failed when they were last asked or written to."""
+        return [
+            kind
+            for kind, side in self._sides.items()
+            if not side.is_stale() and (self._troubles.of(kind.value.lower()) or not side.answers())
+        ]
+
     def is_idle(self) -> bool:
         """Return whether the indexes have taken in nearly all changes: a rebuild would not race an import."""
         return self._feed.pending_count() <= IDLE_BELOW
@@ -90,13 +144,15 @@ class Reindex:
 
 
 class Upkeep:
-    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what is due when idle."""
+    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what broke or is due."""
 
     def __init__(self, reindex: Reindex, *, interval_seconds: float, repair_first: bool) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
         self._repair_first = repair_first
         self._stopping = threading.Event()
+        self._sightings: Counter[IndexKind] = Counter()
+        self._patience = PATIENCE
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
@@ -116,8 +172,24 @@ class Upkeep:
         if self._repair_first and not self._stopping.is_set():
             self._perform([], ReindexMode.REPAIR)
         while not self._stopping.wait(self._interval_seconds):
-            if due := self._due():
+            if due := self._still_broken() or self._due():
                 self._perform(due, ReindexMode.REBUILD)
+
+    def _still_broken(self) -> list[IndexKind]:
+        """Return the indexes that were seen broken often enough: what passes by itself is left to pass.
+
+        When building them anew does not help, as on a full disk, they have to be seen twice as often the next time.
+        """
+        found = self._reindex.broken()
+        self._sightings = Counter({kind: self._sightings[kind] + 1 for kind in found})
+        due = [kind for kind in found if self._sightings[kind] >= self._patience]
+        if not found:
+            self._patience = PATIENCE
+        elif due:
+            log.warning("indexes are broken and will be built anew: %s", ", ".join(due))
+            self._patience *= 2
+            self._sightings.clear()
+        return due
 
     def _due(self) -> list[IndexKind]:
         try:

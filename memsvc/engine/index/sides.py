@@ -13,8 +13,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Document, LexicalManifest, VectorManifest
 from memsvc.domain.report import IndexKind
 from memsvc.engine.index.centring import Means, means_of
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.index.views import VIEWS, RetrievalTier, lexical_entries
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
@@ -68,7 +67,11 @@ class Side(Protocol):
         ...
 
     def is_current(self) -> bool:
-        """Return whether the live generation can take writes: it exists, and for vectors, is of the model in use."""
+        """Return whether the live generation can take writes: it exists, and for vectors, its model is at hand."""
+        ...
+
+    def answers(self) -> bool:
+        """Return whether the index can be reached."""
         ...
 
     def is_stale(self) -> bool:
@@ -146,6 +149,10 @@ class LexicalSide:
         manifest = self._index.manifest
         return manifest is None or manifest.analysis != ANALYSIS_VERSION
 
+    def answers(self) -> bool:
+        """Return whether the index can be reached."""
+        return _answers(self._index)
+
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Make the live entries of *rows* those of *documents*; rows without a document have none."""
         self._index.replace(_changes(rows, self._make(documents)))
@@ -170,10 +177,11 @@ class VectorSide:
 
     kind = IndexKind.VECTORS
 
-    def __init__(self, index: VectorIndex, entries: VectorEntries, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(self, index: VectorIndex, spaces: Spaces, tier: RetrievalTier) -> None:
         self._index = index
-        self._entries = entries
-        self._embedding = embedding
+        self._spaces = spaces
+        self._entries = spaces.current.entries
+        self._embedding = spaces.current.embedding
         self._views = VIEWS[tier]
 
     def generation(self) -> int:
@@ -182,23 +190,25 @@ class VectorSide:
         return manifest.generation if manifest else 0
 
     def is_current(self) -> bool:
-        """Return whether the live generation is of the model in use."""
-        manifest = self._index.manifest
-        return manifest is not None and (manifest.model, manifest.dimension) == (
-            self._embedding.model,
-            self._embedding.dimension,
-        )
+        """Return whether the model of the live generation is at hand."""
+        return self._spaces.of(self._index.manifest) is not None
 
     def is_stale(self) -> bool:
         """Return whether a new generation is due: another model, or another choice of views."""
         manifest = self._index.manifest
-        return manifest is None or not self.is_current() or manifest.views != self._views
+        space = self._spaces.of(manifest)
+        return manifest is None or space is None or not space.is_current or manifest.views != self._views
+
+    def answers(self) -> bool:
+        """Return whether the index can be reached."""
+        return _answers(self._index)
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Make the live entries of *rows* those of *documents*; rows without a document have none."""
         manifest = self._index.manifest
-        if manifest is not None:
-            entries = self._entries.entries(documents, means_of(manifest))
+        space = self._spaces.of(manifest)
+        if manifest is not None and space is not None:
+            entries = space.entries.entries(documents, means_of(manifest))
             self._index.replace(_changes(rows, entries))
 
     def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
@@ -256,6 +266,14 @@ class VectorSide:
                     sums[passage.view] += vector
                     counts[passage.view] += 1
         return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
+
+
+def _answers(index: VectorIndex | LexicalIndex) -> bool:
+    try:
+        index.ping()
+    except BackendUnavailableError:
+        return False
+    return True
 
 
 def batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:

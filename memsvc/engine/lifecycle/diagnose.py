@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from memsvc.domain.context import Severity
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice
 from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.probing import Probing
 from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.lifecycle.statistics import warnings
 from memsvc.engine.performance import Performance
 from memsvc.ports.lexical import LexicalIndex
@@ -35,13 +38,16 @@ class Diagnose:
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, Reindex],
-        performance: Performance,
+        measured: tuple[Performance, Troubles],
+        probing: Probing,
     ) -> None:
         self._backends = backends
         self._feed = feed
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
-        self._performance = performance
+        self._performance, self._troubles = measured
+        self._probing = probing
+        self._spaces = probing.spaces
 
     def health(self) -> tuple[BackendHealth, ...]:
         """Ping every backend, and no more."""
@@ -53,10 +59,12 @@ class Diagnose:
         broken = {backend.port for backend in health if not backend.healthy}
         reports, found = self._indexes(broken, verify=verify)
         pending = self._feed.pending_count()
-        found.extend(warnings(pending, replaying=self._indexer.replaying))
+        found.extend(warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress))
+        found.extend(self._failing(broken))
+        found.extend(self._other_model())
         found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
         return Diagnosis(
-            healthy=not broken and not any(warning.code != "INDEX_LAGGING" for warning in found),
+            healthy=not broken and not any(one.severity is not Severity.INFO for one in found),
             backends=health,
             indexes=tuple(reports),
             head_position=self._feed.head(),
@@ -77,24 +85,56 @@ class Diagnose:
             except MemsvcError as error:
                 found.append(Notice("INDEX_UNREADABLE", f"{port}: {error}"))
                 continue
-            reports.append(report)
+            reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
+            if verify and report.generation:
+                found.extend(self._probed(report.index))
         return reports, found
+
+    def _probed(self, kind: IndexKind) -> Iterator[Notice]:
+        failed, asked = self._probing.run(kind)
+        if failed:
+            yield Notice(
+                "INDEX_DAMAGED",
+                f"{kind}: {failed} of {asked} memories that were looked for by what they say are not found so, though "
+                "their entries are there: files are damaged; run Reindex in mode REBUILD.",
+            )
+
+    def _failing(self, broken: set[str]) -> Iterator[Notice]:
+        for port in ("vectors", "lexical"):
+            for operation, message in self._troubles.of(port).items() if port not in broken else ():
+                yield Notice(
+                    "INDEX_FAILING",
+                    f"{port}: {operation} failed the last time ({message}); searches do without the index. It is "
+                    "built anew by itself when that lasts; Reindex in mode REBUILD does so at once.",
+                )
+
+    def _other_model(self) -> Iterator[Notice]:
+        manifest = self._vectors.manifest
+        space = self._spaces.of(manifest)
+        if manifest is None or (space is not None and space.is_current):
+            return
+        change = f"vectors: they are of the model {manifest.model}, and {self._spaces.current.embedding.model} is set"
+        if space is not None:
+            answered = "searches by meaning are answered by them until the new index is whole"
+            yield Notice("MODEL_CHANGED", f"{change}; {answered}.", Severity.INFO)
+        else:
+            missing = "until the new index is whole words alone answer; previous_embedder can name the model before"
+            yield Notice("MODEL_CHANGED", f"{change}; {missing}.")
 
     def _vector_report(self, *, verify: bool) -> IndexReport:
         manifest = self._vectors.manifest
         if manifest is None:
             return self._counted(IndexKind.VECTORS, 0, 0, verify=False)
         report = self._counted(IndexKind.VECTORS, manifest.generation, manifest.position, verify=verify)
-        return IndexReport(
-            **{name: getattr(report, name) for name in ("index", "generation", "position", "expected", "present")},
-            missing=report.missing,
-            stale=report.stale,
-            orphaned=report.orphaned,
-            model=manifest.model,
-            dimension=manifest.dimension,
-            hnsw=manifest.hnsw,
-        )
+        return replace(report, model=manifest.model, dimension=manifest.dimension, hnsw=manifest.hnsw)
+
+    def _with_progress(self, report: IndexReport) -> IndexReport:
+        step = self._reindex.progress
+        if step is None or step.index is not report.index:
+            return report
+        model = self._spaces.current.embedding.model if step.index is IndexKind.VECTORS else ""
+        return replace(report, building=step, building_model=model)
 
     def _words(self, *, verify: bool) -> IndexReport:
         manifest = self._lexical.manifest

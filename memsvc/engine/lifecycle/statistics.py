@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from memsvc.domain.report import Notice, Stats
+from collections.abc import Callable
+
+from memsvc.domain.context import Severity
+from memsvc.domain.report import Notice, ReindexProgress, Stats
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.lifecycle.cautions import FULLEST, about_counts, about_disk, about_sessions, fullest
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import VectorIndex
@@ -16,11 +21,18 @@ LAGGING = 1_000
 class Statistics:
     """Counts what a scope can see, in the store and in the indexes."""
 
-    def __init__(self, store: MetadataStore, vectors: VectorIndex, lexical: LexicalIndex, indexer: Indexer) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        indexes: tuple[VectorIndex, LexicalIndex],
+        upkeep: tuple[Indexer, Reindex],
+        disk: Callable[[], tuple[int, int]],
+    ) -> None:
+        """Count in these; *disk* tells how many bytes the data directory's disk has, and how many are free."""
         self._store = store
-        self._vectors = vectors
-        self._lexical = lexical
-        self._indexer = indexer
+        self._vectors, self._lexical = indexes
+        self._indexer, self._reindex = upkeep
+        self._disk = disk
 
     def of(self, scope: Scope) -> Stats:
         """Return the counts of what *scope* can see.
@@ -30,17 +42,26 @@ class Statistics:
         """
         reach = Reach.from_scope(scope)
         pending = self._indexer.pending
+        counts = self._store.memories.counts(reach=reach)
+        sessions = fullest(self._store.sessions, reach)
+        found = [
+            *about_sessions(sessions),
+            *about_counts(counts),
+            *about_disk(*self._disk()),
+            *warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress),
+        ]
         return Stats(
-            counts=self._store.memories.counts(reach=reach),
+            counts=counts,
             vector_count=self._vectors.count(reach=reach),
             lexical_count=self._lexical.count(reach=reach),
             storage_bytes=sum(part.storage_bytes() for part in (self._store, self._vectors, self._lexical)),
             pending_changes=pending,
-            warnings=tuple(warnings(pending, replaying=self._indexer.replaying)),
+            warnings=tuple(found),
+            sessions=tuple(sessions[:FULLEST]),
         )
 
 
-def warnings(pending: int, *, replaying: bool) -> list[Notice]:
+def warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[Notice]:
     """Return what an operator should know of the indexer."""
     found = []
     if replaying:
@@ -51,6 +72,12 @@ def warnings(pending: int, *, replaying: bool) -> list[Notice]:
                 "INDEX_LAGGING",
                 f"{pending} changes are stored but not yet found by searches: an import is under way, "
                 "or the embedder is too slow for the load.",
+                Severity.INFO,
             )
         )
+    if building is not None:
+        name, phase = building.index.value.lower(), building.phase.value.lower()
+        progress = f"{phase}, {building.done} of {building.total}"
+        message = f"{name}: generation {building.generation} is being made or mended: {progress}."
+        found.append(Notice("INDEX_BUILDING", message, Severity.INFO))
     return found

@@ -11,15 +11,17 @@ from typing import TypeAlias
 import numpy as np
 
 from memsvc.domain.entries import Hit, View
-from memsvc.domain.errors import BackendUnavailableError, MemsvcError
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError, MemsvcError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.query import SearchQuery
 from memsvc.engine.index.centring import Means, centred, means_of
-from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.read.asked import Asked
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 
+BEING_BUILT = "vectors (the index is being built)"
 Timing: TypeAlias = tuple[str, float, float]
 """A stage, when it began and how long it took."""
 
@@ -33,19 +35,28 @@ class DenseFound:
 
 
 @dataclass(frozen=True, slots=True)
+class _Point:
+    """A query as a vector, and the space that it is in."""
+
+    vector: Vector
+    space: Space
+
+
+@dataclass(frozen=True, slots=True)
 class _Begun:
     """A search of every view, begun by the means of one generation."""
 
     manifest: VectorManifest
+    point: _Point
     pending: dict[View, PendingSearch]
 
 
 class Dense:
     """Begins searches by meaning. A thread is used only where a text must be embedded first."""
 
-    def __init__(self, vectors: VectorIndex, embedding: Embedding, threads: int) -> None:
+    def __init__(self, vectors: VectorIndex, spaces: Spaces, threads: int) -> None:
         self._vectors = vectors
-        self._embedding = embedding
+        self._spaces = spaces
         self._beside = ThreadPoolExecutor(threads, thread_name_prefix="embed")
         self._means: tuple[VectorManifest | None, Means] = (None, {})
 
@@ -56,52 +67,71 @@ class Dense:
     def begin(self, asked: Asked, where: Filter | None) -> Callable[[], DenseFound]:
         """Start, and return what gives the result or raises what went wrong: a MemsvcError."""
         started = time.perf_counter()
-        query = asked.query
-        given = self._embedding.known_query(query.text) if query.vector is None else query.vector
-        if given is None:
-            embedding = self._beside.submit(self._embed, query.text)
-            return lambda: self._embedded(embedding, asked, where, started)
-        vector = np.asarray(given, np.float32)
-        embedded = time.perf_counter()
         try:
-            begun = self._begin(vector, asked, where)
+            space = self._space(asked.query)
+            point = _known(asked.query, space)
+            if point is None:
+                embedding = self._beside.submit(_embedded, asked.query.text, space)
+                return lambda: self._awaited(embedding, asked, where, started)
+            embedded = time.perf_counter()
+            begun = self._begin(point, asked, where)
         except MemsvcError as error:
             return _failing(error)
-        return lambda: self._found(begun, vector, asked, where, (started, embedded))
+        return lambda: self._found(begun, asked, where, (started, embedded))
 
-    def _embed(self, text: str) -> tuple[Vector, float]:
-        return self._embedding.query(text), time.perf_counter()
+    def _space(self, query: SearchQuery) -> Space:
+        """Return the space of the live generation; a query that is but a vector fits none but that of today's model.
 
-    def _embedded(
-        self, embedding: Future[tuple[Vector, float]], asked: Asked, where: Filter | None, started: float
+        Raises:
+            BackendUnavailableError: There is no generation, or its model is not at hand.
+        """
+        space = self._spaces.of(self._vectors.manifest)
+        if space is None or not (space.is_current or query.text):
+            raise BackendUnavailableError(BEING_BUILT)
+        return space
+
+    def _awaited(
+        self, embedding: Future[tuple[_Point, float]], asked: Asked, where: Filter | None, started: float
     ) -> DenseFound:
-        vector, embedded = embedding.result()
-        return self._found(self._begin(vector, asked, where), vector, asked, where, (started, embedded))
+        point, embedded = embedding.result()
+        return self._found(self._begin(point, asked, where), asked, where, (started, embedded))
 
-    def _found(
-        self, begun: _Begun, vector: Vector, asked: Asked, where: Filter | None, moments: tuple[float, float]
-    ) -> DenseFound:
+    def _found(self, begun: _Begun, asked: Asked, where: Filter | None, moments: tuple[float, float]) -> DenseFound:
         """Take the results: of a new search when the generation was switched meanwhile."""
         started, embedded = moments
         while True:
-            hits = {view: pending.result() for view, pending in begun.pending.items()}
-            live = self._vectors.manifest
-            if live is not None and live.generation == begun.manifest.generation:
+            try:
+                hits = {view: pending.result() for view, pending in begun.pending.items()}
+            except DimensionMismatchError:
+                # An index that does not begin searches has searched a generation of another model.
+                if self._is_live(begun):
+                    raise
+                hits = {}
+            if self._is_live(begun):
                 timings = [
                     ("embed", started, embedded - started),
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
                 return DenseFound(hits, timings)
-            begun = self._begin(vector, asked, where)
+            begun = self._begin(begun.point, asked, where)
 
-    def _begin(self, vector: Vector, asked: Asked, where: Filter | None) -> _Begun:
+    def _is_live(self, begun: _Begun) -> bool:
+        live = self._vectors.manifest
+        return live is not None and live.generation == begun.manifest.generation
+
+    def _begin(self, point: _Point, asked: Asked, where: Filter | None) -> _Begun:
         manifest = self._vectors.manifest
-        if manifest is None or manifest.model != self._embedding.model:
-            raise BackendUnavailableError("vectors (the index is being built)")
+        space = self._spaces.of(manifest)
+        if manifest is None or space is None:
+            raise BackendUnavailableError(BEING_BUILT)
+        if space is not point.space:
+            # The generation of another model went live since the query was embedded: once in an index's life.
+            space = self._space(asked.query)
+            point = _known(asked.query, space) or _embedded(asked.query.text, space)[0]
         means = self._means_of(manifest)
         pending = {
             view: self._vectors.begin_search(
-                centred(vector, means.get(view)),
+                centred(point.vector, means.get(view)),
                 view=view,
                 reach=asked.reach,
                 where=where,
@@ -110,7 +140,7 @@ class Dense:
             )
             for view in manifest.views
         }
-        return _Begun(manifest, pending)
+        return _Begun(manifest, point, pending)
 
     def _means_of(self, manifest: VectorManifest) -> Means:
         known, means = self._means
@@ -118,6 +148,18 @@ class Dense:
             means = means_of(manifest)
             self._means = (manifest, means)
         return means
+
+
+def _known(query: SearchQuery, space: Space) -> _Point | None:
+    """Return a query's vector in *space* when it is given or known, so that nothing has to be embedded."""
+    if query.vector is not None and space.is_current:
+        return _Point(np.asarray(query.vector, np.float32), space)
+    known = space.embedding.known_query(query.text) if query.text else None
+    return None if known is None else _Point(known, space)
+
+
+def _embedded(text: str, space: Space) -> tuple[_Point, float]:
+    return _Point(space.embedding.query(text), space), time.perf_counter()
 
 
 def _failing(error: MemsvcError) -> Callable[[], DenseFound]:

@@ -11,7 +11,7 @@ from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, MemsvcError, NotReadyError
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
 from memsvc.domain.query import Degraded, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.dense import Dense, DenseFound, Timing
 from memsvc.ports.lexical import LexicalIndex
@@ -57,11 +57,11 @@ class Retrieval:
     """Runs the retrievers that a search's mode and weights call for."""
 
     def __init__(
-        self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, embedding: Embedding, threads: int
+        self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, spaces: Spaces, threads: int
     ) -> None:
         self._reads = reads
         self._lexical = lexical
-        self._dense = Dense(vectors, embedding, threads)
+        self._dense = Dense(vectors, spaces, threads)
 
     def close(self) -> None:
         """Give the threads back."""

@@ -134,3 +134,4 @@ ENUM_FIELDS: Mapping[Field, frozenset[str]] = {
     Field.ORIGIN: ORIGIN.names,
 }
 """The names that a condition may compare these fields with."""
+WARNING_SEVERITY = EnumTable(Severity, lifecycle_pb.WarningSeverity, "WARNING_SEVERITY")

@@ -18,7 +18,7 @@ from memsvc.domain.report import (
     ReindexProgress,
     Stats,
 )
-from memsvc.server.convert.enums import INDEX_KIND, REINDEX_MODE, REINDEX_PHASE
+from memsvc.server.convert.enums import INDEX_KIND, REINDEX_MODE, REINDEX_PHASE, WARNING_SEVERITY
 from memsvc.server.convert.times import seconds_to_proto, time_to_proto
 from memsvc.v1 import lifecycle_service_pb2 as pb
 
@@ -43,6 +43,16 @@ def stats_to_proto(stats: Stats) -> pb.GetStatsResponse:
         storage_bytes=stats.storage_bytes,
         pending_index_changes=stats.pending_changes,
         warnings=_warnings(stats.warnings),
+        sessions=[
+            pb.SessionFill(
+                session_id=fill.session_id,
+                project_id=fill.project_id,
+                live_tokens=fill.live_tokens,
+                token_limit=fill.token_limit,
+                usage=fill.usage,
+            )
+            for fill in stats.sessions
+        ],
     )
 
 
@@ -61,7 +71,10 @@ def diagnosis_to_proto(diagnosis: Diagnosis, *, version: str) -> pb.DiagnoseResp
         ),
         slowest=[
             pb.SlowOperation(
-                operation=slow.operation, duration=seconds_to_proto(slow.seconds), time=time_to_proto(slow.time)
+                operation=slow.operation,
+                duration=seconds_to_proto(slow.seconds),
+                time=time_to_proto(slow.time),
+                layer=slow.layer,
             )
             for slow in diagnosis.slowest[:SLOWEST]
         ],
@@ -154,6 +167,20 @@ def _index(report: IndexReport) -> pb.IndexReport:
         dimension=report.dimension,
         hnsw=report.hnsw,
         position=report.position,
+        building=_building(report),
+    )
+
+
+def _building(report: IndexReport) -> pb.IndexBuild | None:
+    step = report.building
+    if step is None:
+        return None
+    return pb.IndexBuild(
+        phase=REINDEX_PHASE.to_proto[step.phase],
+        done=step.done,
+        total=step.total,
+        generation=step.generation,
+        model=report.building_model,
     )
 
 
@@ -162,4 +189,7 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _warnings(warnings: Sequence[Notice]) -> list[pb.Warning]:
-    return [pb.Warning(code=warning.code, message=warning.message) for warning in warnings]
+    return [
+        pb.Warning(code=warning.code, message=warning.message, severity=WARNING_SEVERITY.to_proto[warning.severity])
+        for warning in warnings
+    ]

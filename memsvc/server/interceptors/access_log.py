@@ -18,7 +18,9 @@ LAYER = "edge"
 class Recorder(Protocol):
     """Where measurements go."""
 
-    def record(self, operation: str, layer: str, seconds: float, *, failed: bool = False) -> None:
+    def record(
+        self, operation: str, layer: str, seconds: float, *, failed: bool = False, is_endless: bool = False
+    ) -> None:
         """Take note of one run of an operation."""
         ...
 
@@ -42,7 +44,8 @@ class AccessLog:
             raise
         finally:
             seconds = time.perf_counter() - started
-            self._recorder.record(call.method, LAYER, seconds, failed=call.code is not grpc.StatusCode.OK)
+            failed = call.code is not grpc.StatusCode.OK
+            self._recorder.record(call.method, LAYER, seconds, failed=failed, is_endless=call.streams)
             told = partial(self._tell, call.code.name, round(seconds, 6), call.context.peer())
             # Later, but with the context variables of now: the client need not wait until its line is written.
             asyncio.get_running_loop().call_soon(told)

@@ -26,6 +26,7 @@ class Call:
 
     Attributes:
         method: The name of the method, without package and service.
+        service: The full name of the service, such as "memsvc.v1.SearchService".
         request: The message, or the messages to come.
         streams: Whether the client, the server or both send more than one message.
         code: What the client is told at the end.
@@ -38,6 +39,7 @@ class Call:
     streams: bool = False
     code: grpc.StatusCode = field(default=grpc.StatusCode.OK)
     request_id: str = ""
+    service: str = ""
 
 
 Following: TypeAlias = Callable[[Call], Awaitable[Any]]
@@ -70,10 +72,11 @@ class Interception(grpc.aio.ServerInterceptor):
             return wrapped
         handler = await continuation(handler_call_details)
         if handler is not None and method.startswith(OUR_PACKAGE):
-            handler = self._wrapped[method] = self._wrap(handler, method.rpartition("/")[2])
+            handler = self._wrapped[method] = self._wrap(handler, method)
         return handler
 
-    def _wrap(self, handler: Handler, method: str) -> Handler:
+    def _wrap(self, handler: Handler, path: str) -> Handler:
+        service, _, method = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
         innermost = _streaming if handler.response_streaming else _unary
         following: Following = partial(_read, partial(innermost, getattr(handler, kind)))
@@ -84,7 +87,7 @@ class Interception(grpc.aio.ServerInterceptor):
         # A coroutine also for streams, not a generator: so a client's cancel always arrives in here, and the
         # servicer's generator is closed at once and in the task of the call.
         async def behaviour(request: Any, context: Context) -> Any:
-            return await following(Call(method, request, context, streams))
+            return await following(Call(method, request, context, streams, service=service))
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         wrapped: Handler = make(behaviour, _tolerant(handler.request_deserializer), handler.response_serializer)

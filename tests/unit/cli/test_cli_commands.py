@@ -148,6 +148,7 @@ def test_json_is_all_that_is_on_stdout(run: Any) -> None:
             ["perf"],
             ["diagnose"],
             ["reindex", "--repair"],
+            ["check-integrity", "--repair"],
             ["add", "another"],
         )
     ]
@@ -264,6 +265,25 @@ def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     assert run("diagnose").splitlines()[-1] == "healthy"
     assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
     assert run("reindex").splitlines()[-1] == "done"
+    assert run("check-integrity").splitlines()[-1] == "1 memories checked, 0 findings, 0 repaired"
+    run("session", "create", "talk")
+    assert any(line.startswith("talk\t\t0\t64,000\t0%") for line in run("stats").splitlines())
+
+
+def test_a_broken_link_is_named_and_repaired(run: Any, address: str, request: pytest.FixtureRequest) -> None:
+    """The exit code says whether something is left to be done."""
+    with Memsvc(address, user_id=request.node.name) as client:
+        gone = client.create("one").memory.id
+        client.create("two", related_ids=[gone])
+        client.delete(gone, hard=True)
+
+    found = run("check-integrity", code=1)
+    repaired = run("check-integrity", "--repair")
+
+    assert found.startswith("link\t")
+    assert gone in found
+    assert "repaired" in repaired.splitlines()[0]
+    assert run("check-integrity").splitlines()[-1].endswith("0 findings, 0 repaired")
 
 
 def test_a_memory_is_changed_and_brought_back(run: Any) -> None:

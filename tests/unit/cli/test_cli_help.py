@@ -38,6 +38,7 @@ COMMANDS = (
     "perf",
     "diagnose",
     "reindex",
+    "check-integrity",
     "backends",
     "session",
 )

@@ -15,6 +15,7 @@ import structlog
 from memsvc.bootstrap import running
 from memsvc.engine.application import Application
 from memsvc.server.app import Server, build
+from memsvc.server.interceptors.around import Layer
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
@@ -29,6 +30,7 @@ class Serving:
     application: Application
     options: ServerOptions
     addresses: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
     _ready: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _stop: asyncio.Event | None = None
@@ -50,7 +52,7 @@ class Serving:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server: Server = build(self.application, self.options)
+        server: Server = build(self.application, self.options, layers=self.layers)
         await server.start()
         self.addresses = tuple(server.addresses)
         self._ready.set()

@@ -65,7 +65,9 @@ class Recorded:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, bool]] = []
 
-    def record(self, operation: str, layer: str, seconds: float, *, failed: bool = False) -> None:
+    def record(
+        self, operation: str, layer: str, seconds: float, *, failed: bool = False, is_endless: bool = False
+    ) -> None:
         """Note one."""
         assert seconds >= 0
         self.calls.append((operation, layer, failed))

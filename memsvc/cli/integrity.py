@@ -1,0 +1,61 @@
+"""The command that looks for what is not as it should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import FAILED, say
+from memsvc.cli.output import progress_bar, write, write_json
+
+if TYPE_CHECKING:
+    from memsvc.v1 import integrity_pb2 as integrity
+
+PREFIX = "INTEGRITY_FAULT_"
+
+
+@connected
+def check_integrity(
+    session: Session,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what is found.")] = False,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="What all users have, and what is stored of nobody.")
+    ] = False,
+) -> None:
+    """Look for broken links, wrong contents, remains of what is gone, and differences of the indexes.
+
+    Exits with 1 when something was found and not put right.
+    """
+    summary: integrity.IntegritySummary | None = None
+    with session.client() as client, progress_bar("check", shown=not session.as_json) as bar:
+        for event in client.check_integrity(everybody=everybody, repair=repair):
+            if session.as_json:
+                write_json(event)
+            if event.HasField("progress"):
+                bar(event.progress.checked, None, event.progress.part)
+            elif event.HasField("finding") and not session.as_json:
+                write(_line(event.finding))
+            elif event.HasField("summary"):
+                summary = event.summary
+    if summary is None:
+        return
+    if not session.as_json:
+        write(
+            f"{summary.memory_count:,} memories checked, {summary.findings:,} findings, {summary.repaired:,} repaired"
+        )
+    for part in summary.unchecked:
+        say(f"memsvc: not checked: {part}")
+    if summary.findings > summary.repaired or summary.unchecked:
+        raise typer.Exit(FAILED)
+
+
+def _line(finding: integrity.IntegrityFinding) -> str:
+    from memsvc.v1 import integrity_pb2 as integrity  # noqa: PLC0415 - a quick start
+
+    fault = integrity.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
+    about = finding.memory_id or finding.user_id or "nobody's"
+    done = "repaired" if finding.repaired else f"remedy: {finding.remedy}"
+    return f"{fault}\t{about}\t{finding.detail}\t{done}"

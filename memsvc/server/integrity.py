@@ -1,0 +1,88 @@
+"""CheckIntegrity: check, convert, call, convert back."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are gRPC's
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+
+from memsvc.domain.integrity import REMEDIES, Checking, CheckSummary, Fault, Finding
+from memsvc.domain.scope import Reach
+from memsvc.engine.lifecycle.integrity import Event
+from memsvc.server import calls
+from memsvc.server.convert.enums import EnumTable
+from memsvc.server.convert.scope import scope_from
+from memsvc.server.edge import Edge
+from memsvc.server.pump import pumped
+from memsvc.server.validate.scopes import check_scope
+from memsvc.server.validate.violations import Violations
+from memsvc.v1 import integrity_pb2 as pb
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+FAULT = EnumTable(Fault, pb.IntegrityFault, "INTEGRITY_FAULT")
+PROGRESS_SECONDS = 1.0
+
+
+class IntegrityMethods:
+    """What LifecycleService does to find and mend what is not as it should be."""
+
+    _edge: Edge
+
+    async def CheckIntegrity(
+        self, request: pb.CheckIntegrityRequest, context: Context
+    ) -> AsyncGenerator[pb.CheckIntegrityResponse, None]:
+        """Look for what is not as it should be, and put it right on request."""
+        check_integrity(request)
+        reach = None if request.all else Reach.from_scope(scope_from(request.scope, calls.principal.get()))
+        steps = self._edge.application.integrity.run(reach, repair=request.repair)
+        latest: Event | None = None
+        async with aclosing(pumped(steps, name="integrity", at_least_every=PROGRESS_SECONDS)) as pump:
+            async for event in pump:
+                # The pump repeats the latest step while the next one takes long: only progress may come twice.
+                if event is not latest or isinstance(event, Checking):
+                    yield _event_to_proto(event)
+                latest = event
+
+
+def check_integrity(request: pb.CheckIntegrityRequest) -> None:
+    """Check a request to look for faults."""
+    found = Violations()
+    if not request.all:
+        check_scope(found, request.scope)
+    elif request.HasField("scope"):
+        found.add("scope", "must be unset when all is set: it would be ignored")
+    found.finish()
+
+
+def _event_to_proto(event: Event) -> pb.CheckIntegrityResponse:
+    if isinstance(event, Finding):
+        return pb.CheckIntegrityResponse(finding=_finding_to_proto(event))
+    if isinstance(event, Checking):
+        return pb.CheckIntegrityResponse(progress=pb.IntegrityProgress(part=event.part, checked=event.checked))
+    return pb.CheckIntegrityResponse(summary=_summary_to_proto(event))
+
+
+def _finding_to_proto(finding: Finding) -> pb.IntegrityFinding:
+    return pb.IntegrityFinding(
+        fault=FAULT.to_proto[finding.fault],
+        memory_id=finding.memory_id,
+        user_id=finding.user_id,
+        project_id=finding.project_id,
+        detail=finding.detail,
+        remedy=REMEDIES[finding.fault],
+        repaired=finding.is_repaired,
+    )
+
+
+def _summary_to_proto(summary: CheckSummary) -> pb.IntegritySummary:
+    return pb.IntegritySummary(
+        memory_count=summary.memories,
+        findings=summary.findings,
+        repaired=summary.repaired,
+        count_by_fault=dict(summary.by_fault),
+        unchecked=summary.unchecked,
+    )

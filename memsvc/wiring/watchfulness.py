@@ -1,0 +1,50 @@
+"""What looks over the store, the indexes and the speed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsvc.engine.index.probing import Probing
+from memsvc.engine.lifecycle.diagnose import Diagnose
+from memsvc.engine.lifecycle.integrity import Integrity
+from memsvc.engine.lifecycle.memory_faults import MemoryFaults
+from memsvc.engine.lifecycle.statistics import Statistics
+from memsvc.engine.lifecycle.step_counts import StepCounts
+from memsvc.engine.lifecycle.vitals import Vitals
+from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.indexing import Indexing
+from memsvc.wiring.writing import Writing
+
+
+@dataclass(frozen=True, slots=True)
+class Watchfulness:
+    """The use cases that look, and what maintenance counts its steps by."""
+
+    statistics: Statistics
+    diagnose: Diagnose
+    integrity: Integrity
+    vitals: Vitals
+    step_counts: StepCounts
+
+
+def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: Writing) -> Watchfulness:
+    """Make what looks."""
+    store, indexes, upkeep = backends.metadata, (backends.vectors, backends.lexical), (index.indexer, index.reindex)
+    measured, step_counts = (index.performance, index.troubles), StepCounts()
+    probing = Probing(store.feed, indexes, index.spaces)
+    diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
+    faults = MemoryFaults(store, writes.committer, writes.recording, utc_now)
+
+    def disk() -> tuple[int, int]:
+        usage = shutil.disk_usage(directory)
+        return usage.total, usage.free
+
+    return Watchfulness(
+        statistics=Statistics(store, indexes, upkeep, disk),
+        diagnose=diagnose,
+        integrity=Integrity(store, writes.committer, faults, index.reindex),
+        vitals=Vitals(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
+        step_counts=step_counts,
+    )

@@ -1,0 +1,159 @@
+"""Files of an index that are deleted or changed by hand: named by Diagnose, mended, and searches go on meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
+from tests.e2e.processes import kill_edge
+from tests.e2e.running import FAST, ServerProcess, Stubs
+
+pytestmark = pytest.mark.xdist_group("index-damage")
+SCOPE = types.Scope(user_id="u")
+NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
+QUICK_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "0.2"}
+WALRUSES = [f"Walrus number{number} swims." for number in range(40)]
+VECTORS, LEXICAL = pb.INDEX_KIND_VECTORS, pb.INDEX_KIND_LEXICAL
+OWN_WAY = {VECTORS: WAYS["dense"], LEXICAL: WAYS["bm25"]}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server with a few memories, on which nothing is mended by itself but at a start."""
+    with ServerProcess(tmp_path / "data", environment=NO_UPKEEP) as running:
+        with running.stubs() as stubs:
+            create_all(stubs, SCOPE, WALRUSES)
+        yield running
+
+
+def diagnosed(stubs: Stubs) -> pb.DiagnoseResponse:
+    """Return a verifying diagnosis."""
+    return stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+
+
+def codes(diagnosis: pb.DiagnoseResponse) -> set[str]:
+    """Return what it warns of, in earnest."""
+    return {one.code for one in diagnosis.warnings if one.severity != pb.WARNING_SEVERITY_INFO}
+
+
+def spoil(files: Iterator[Path]) -> None:
+    """Overwrite files, of large ones the first part, in place."""
+    changed = 0
+    for path in files:
+        with path.open("r+b") as file:
+            content = file.read(100_000)
+            file.seek(0)
+            file.write(b"\xa5" * len(content))
+        changed += 1
+    assert changed
+
+
+def test_a_spoilt_segment_of_words_is_named_and_mended(server: ServerProcess) -> None:
+    """While the server runs: searches do without it and say so, until a reindex has built it anew."""
+    with server.stubs() as stubs:
+        spoil(server.data_dir.glob("lexical/gen-*/*.term"))
+        reply = search(stubs, SCOPE, WALRUSES[7], mode=HYBRID)
+        assert {search_pb.RETRIEVER_BM25} == {one.retriever for one in reply.degraded}
+        assert reply.hits
+        sick = diagnosed(stubs)
+        assert not sick.healthy
+        assert codes(sick) & {"INDEX_FAILING", "INDEX_DAMAGED"}
+
+        *_, last = stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=[LEXICAL]), timeout=TIMEOUT)
+
+        assert pb.REINDEX_PHASE_DONE == last.phase
+        well = diagnosed(stubs)
+        assert (True, set()) == (well.healthy, codes(well))
+        assert [WALRUSES[7]] == found(stubs, SCOPE, "number7", mode=KEYWORD, limit=1)
+
+
+def test_spoilt_vectors_are_named_and_mended(server: ServerProcess) -> None:
+    """Their bytes are no longer what they were, which no count shows; a reindex makes them anew from the store."""
+    with server.stubs() as stubs:
+        assert diagnosed(stubs).healthy
+    server.stop()
+    spoil(server.data_dir.glob("vectors/gen-*/segments/*/vector_storage/vectors/chunk_*.mmap"))
+    server.start()
+    with server.stubs() as stubs:
+        sick = diagnosed(stubs)
+        assert not sick.healthy
+        assert {"INDEX_DAMAGED"} <= codes(sick)
+        assert WALRUSES[7] in found(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
+
+        list(stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT))
+
+        assert diagnosed(stubs).healthy
+        assert [WALRUSES[7]] == found(stubs, SCOPE, WALRUSES[7], mode=SEMANTIC, limit=1)
+
+
+def _without_segments(directory: Path) -> None:
+    for folder in directory.glob("gen-*/segments"):
+        shutil.rmtree(folder)
+
+
+def _without_meta(directory: Path) -> None:
+    for file in directory.glob("gen-*/meta.json"):
+        file.write_text("{}")
+
+
+def _without_manifest(directory: Path) -> None:
+    directory.joinpath("manifest.json").write_text('{"format": 1, "generation"')
+
+
+DAMAGES: list[tuple[pb.IndexKind, Callable[[Path], None]]] = [
+    (VECTORS, _without_segments),
+    (LEXICAL, _without_meta),
+    (VECTORS, _without_manifest),
+    (LEXICAL, _without_manifest),
+]
+
+
+def test_what_is_lost_while_the_server_is_down_is_made_anew_at_its_start(server: ServerProcess) -> None:
+    """Whatever files are gone or broken; whole answers, or ones that say what is missing, come from the start on."""
+    for kind, damage in DAMAGES:
+        server.stop()
+        damage(server.data_dir / ("vectors" if kind == VECTORS else "lexical"))
+        server.start()
+        with server.stubs() as stubs:
+            deadline = time.monotonic() + TIMEOUT
+            while not (diagnosis := diagnosed(stubs)).healthy:
+                reply = search(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
+                assert reply.degraded or WALRUSES[7] in {hit.memory.content for hit in reply.hits}
+                assert time.monotonic() < deadline, diagnosis
+            assert {40} == {report.present for report in diagnosis.indexes}
+            for way in OWN_WAY.values():
+                assert set(WALRUSES) == set(found(stubs, SCOPE, "walrus swims", limit=100, **way))
+
+
+def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> None:
+    """While the server runs: what is written meanwhile is stored, found by the other index, and by both in the end."""
+    with ServerProcess(tmp_path / "data", environment=QUICK_UPKEEP) as server, server.stubs() as stubs:
+        create_all(stubs, SCOPE, WALRUSES)
+        written = []
+        for kind, name in ((LEXICAL, "lexical"), (VECTORS, "vectors")):
+            before = next(one.generation for one in diagnosed(stubs).indexes if one.index == kind)
+            for folder in server.data_dir.joinpath(name).glob("gen-*"):
+                shutil.rmtree(folder)
+            if kind == VECTORS:
+                kill_edge(server)
+            written.append(f"The gannet of {name} dives.")
+            write(stubs, SCOPE, written[-1], wait_for=types.WAIT_FOR_STORED)
+            deadline = time.monotonic() + TIMEOUT
+            while True:
+                assert found(stubs, SCOPE, "number7 swims", mode=HYBRID)
+                diagnosis = diagnosed(stubs)
+                generations = {one.index: one.generation for one in diagnosis.indexes}
+                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending:
+                    break
+                assert time.monotonic() < deadline, diagnosis
+        for way in OWN_WAY.values():
+            everything = found(stubs, SCOPE, "walrus gannet dives swims", limit=100, **way)
+            assert {*WALRUSES, *written} == set(everything)

@@ -1,0 +1,129 @@
+"""Another model: the index of the one before answers and takes writes, until the new one is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from backends.inproc import EMBEDDER, METADATA, VECTORS
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import View, row_of
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.query import SearchQuery
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.rebuild import Rebuild
+from memsvc.engine.index.sides import VectorSide
+from memsvc.engine.index.spaces import Space, Spaces
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.read.asked import Asked
+from memsvc.engine.read.dense import Dense
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.vectors import VectorIndex
+from memsvc.testing.factories import NOW, memory
+
+SCOPE = Scope("ada")
+REACH = Reach.from_scope(SCOPE)
+
+
+@dataclass
+class Bench:
+    """A store, an index of an old model, and both models at hand."""
+
+    store: MetadataStore
+    index: VectorIndex
+    old: Space
+    new: Space
+
+    def side(self, spaces: Spaces) -> VectorSide:
+        return VectorSide(self.index, spaces, RetrievalTier.S)
+
+    def rebuild(self, spaces: Spaces) -> None:
+        side = self.side(spaces)
+        applying = Applying(self.store.feed, side, side, spaces.current.entries)
+        list(Rebuild(self.store.feed, applying).run(side))
+        applying.close()
+
+    def found(self, spaces: Spaces, text: str, **query: object) -> list[int]:
+        dense = Dense(self.index, spaces, threads=1)
+        try:
+            asked = Asked(SearchQuery(SCOPE, text, **query), REACH, None, 3, Deadline())  # type: ignore[arg-type]  # any
+            return [row_of(hit.entry_id) for hit in dense.begin(asked, None)().hits[View.CHUNK]]
+        finally:
+            dense.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Three memories, indexed by the old model."""
+    context = BackendContext(tmp_path, lambda: NOW)
+    with ExitStack() as stack:
+        store = stack.enter_context(METADATA.open(METADATA.settings(), context))
+        index = stack.enter_context(VECTORS.open(VECTORS.settings(), context))
+
+        def space(dimension: int, *, is_current: bool) -> Space:
+            settings = EMBEDDER.settings.model_validate({"dimension": dimension})
+            embedding = Embedding(stack.enter_context(EMBEDDER.open(settings, context)), store.embeddings)
+            return Space(embedding, VectorEntries(embedding, RetrievalTier.S), is_current)
+
+        with store.transaction() as transaction:
+            transaction.insert([Record(memory(f"{name} swims")) for name in ("walrus", "gannet", "badger")])
+        bench = Bench(store, index, space(64, is_current=False), space(32, is_current=True))
+        bench.rebuild(Spaces(Space(bench.old.embedding, bench.old.entries)))
+        yield bench
+
+
+def test_the_model_before_answers_and_takes_writes_until_the_switch(bench: Bench) -> None:
+    """What is written meanwhile is found at once, and by the new model after it."""
+    spaces = Spaces(bench.new, bench.old)
+    side = bench.side(spaces)
+
+    assert (True, True) == (side.is_current(), side.is_stale())
+    assert bench.found(spaces, "gannet swims")[:1] == [2]
+    with bench.store.transaction() as transaction:
+        [written] = transaction.insert([Record(memory("marmot sleeps"))])
+    side.write([written.row], bench.store.feed.documents([written.row]))
+    assert bench.found(spaces, "marmot sleeps")[:1] == [written.row]
+
+    bench.rebuild(spaces)
+
+    assert (True, False) == (side.is_current(), side.is_stale())
+    assert bench.index.manifest is not None
+    assert (bench.new.embedding.model, 32) == (bench.index.manifest.model, bench.index.manifest.dimension)
+    assert bench.found(spaces, "marmot sleeps")[:1] == [written.row]
+
+
+def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) -> None:
+    """Its query is embedded anew, and it finds what one begun after the switch finds."""
+    spaces = Spaces(bench.new, bench.old)
+    dense = Dense(bench.index, spaces, threads=1)
+    asked = Asked(SearchQuery(SCOPE, "gannet swims"), REACH, None, 3, Deadline())
+    bench.old.embedding.query("gannet swims")
+    begun = dense.begin(asked, None)
+
+    bench.rebuild(spaces)
+
+    assert begun().hits == dense.begin(asked, None)().hits
+    dense.close()
+
+
+def test_without_the_model_before_searches_by_meaning_wait(bench: Bench) -> None:
+    """They are unavailable, which leaves the answer to words; so are vectors of today's model alone."""
+    alone, both = Spaces(bench.new), Spaces(bench.new, bench.old)
+    vector = tuple(bench.new.embedding.query("gannet"))
+
+    assert (False, True) == (bench.side(alone).is_current(), bench.side(alone).is_stale())
+    with pytest.raises(BackendUnavailableError, match="being built"):
+        bench.found(alone, "gannet swims")
+    with pytest.raises(BackendUnavailableError, match="being built"):
+        bench.found(both, "", vector=vector)
+    assert bench.found(both, "gannet swims", vector=vector)[:1] == [2]
+    bench.rebuild(both)
+    assert bench.found(both, "", vector=vector)[:1] == [2]
