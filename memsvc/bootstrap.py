@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.application import Application
@@ -15,7 +16,7 @@ from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, opened
+from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
@@ -23,8 +24,10 @@ from memsvc.wiring.writing import writing
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Application]:
+def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Application]:
     """Own the data directory, open everything, run the engine's threads; on leaving, stop and close in order.
+
+    *now* is the clock of all of it.
 
     Raises:
         DataDirectoryLockedError: Another process owns the data directory.
@@ -34,7 +37,7 @@ def running(settings: Settings) -> Iterator[Application]:
     """
     with (
         owned(settings.data_dir) as directory,
-        opened(settings, directory.path) as backends,
+        opened(settings, directory.path, now) as backends,
         ExitStack() as stack,
     ):
         yield _wired(settings, directory, backends, stack)

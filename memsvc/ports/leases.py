@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Leases(Protocol):
-    """Names that one holder at a time has, until it lets go or its time is over. Durable, and shared by all who open it."""
+    """Names that one holder at a time has, until it lets go or its time is over. Shared by all who open the store."""
 
     def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
         """Give *name* to *holder* until then, and return True; False: another has it at *now*, and nothing is changed.

@@ -17,7 +17,7 @@ from memsvc.engine.index.sides import LexicalSide, VectorSide
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.performance import Performance
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Indexing:
 
 def indexing(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Indexing:
     """Start what follows the store; *stack* stops it."""
-    performance = Performance(utc_now)
+    performance = Performance(backends.now)
     embedding = Embedding(backends.embedder, backends.metadata.embeddings)
     feed = backends.metadata.feed
     tier = settings.ranking.tier
