@@ -21,7 +21,9 @@ from memsvc.domain.statements import Statement
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
+from memsvc.ports.leases import Leases
 from memsvc.ports.sessions import SessionReads, SessionWrites
+from memsvc.ports.upkeep import UpkeepReads
 
 
 class UniquenessRaceError(Exception):
@@ -147,14 +149,17 @@ class MemoryReads(HistoryReads, Protocol):
 
 
 class IndexFeed(Protocol):
-    """What the indexer reads: documents of every owner, and the outbox."""
+    """What the indexer reads: documents of every owner, and the outbox.
+
+    The indexes hold every memory but those of `memsvc.domain.memory.UNINDEXED`.
+    """
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
-        """Return these memories for indexing, in any order; deleted and unknown ones are left out."""
+        """Return these memories for indexing, in any order; those not indexed, and unknown ones, are left out."""
         ...
 
     def scan(self, *, after_row: int, limit: int) -> list[Document]:
-        """Return the next *limit* memories for indexing by ascending row, deleted ones left out."""
+        """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
         ...
 
     def expected(self, *, after_row: int, limit: int) -> list[Expected]:
@@ -351,6 +356,16 @@ class MetadataStore(Protocol):
     @property
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints, and what is left of purged memories."""
+        ...
+
+    @property
+    def upkeep(self) -> UpkeepReads:
+        """Find what upkeep is due."""
+        ...
+
+    @property
+    def leases(self) -> Leases:
+        """Take and release leases."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

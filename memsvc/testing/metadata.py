@@ -27,6 +27,7 @@ from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
+from memsvc.testing.store_upkeep import StoreUpkeepContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 
@@ -44,6 +45,7 @@ class MetadataStoreContract(
     StoreChangesContract,
     StoreHistoryContract,
     StoreEssentialsContract,
+    StoreUpkeepContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
@@ -128,6 +130,7 @@ class MetadataStoreContract(
             lambda: store.feed.documents([1]),
             lambda: store.feed.pending(limit=1),
             lambda: store.feed.trim(before=NOW),
+            lambda: store.leases.last_end("n"),
             lambda: store.embeddings.get("m", [b"a"]),
             lambda: store.embeddings.put("m", {b"a": b"1"}),
             lambda: insert(store, factories.memory("another")),
