@@ -20,6 +20,7 @@ from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
+from memsvc.wiring.upkeep import upkeep
 from memsvc.wiring.writing import writing
 
 
@@ -61,6 +62,8 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         supersede=writes.supersede,
         promote=writes.promote,
+        archive=writes.archive,
+        maintenance=upkeep(settings, backends, index, writes, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),

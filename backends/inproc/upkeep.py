@@ -46,27 +46,29 @@ class InprocUpkeepReads:
         """Return what was not read lately."""
         places: dict[Place, Memory] = {}
         for memory in self._kept_up(area, Layer.LONG_TERM):
-            created = to_micros(memory.create_time)
-            if memory.update_time >= since or (memory.access_time or memory.create_time) >= since:
+            if _is_used(memory, since):
                 continue
+            created = to_micros(memory.create_time)
             read = (0, created) if memory.access_time is None else (1, to_micros(memory.access_time), created)
             places[*read, memory.row] = memory
         return _listed(places, after, limit)
 
-    def above(self, area: Area, *, content_bytes: int, at: datetime) -> dict[str, int]:
+    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return who keeps too much."""
         totals: dict[str, int] = defaultdict(int)
         for memory in self._kept_up(Area(area.owner), Layer.LONG_TERM):
-            if memory.update_time < at:
+            if memory.update_time < at and _is_used(memory, since):
                 totals[memory.scope.owner] += len(memory.content.encode())
         return {owner: total - content_bytes for owner, total in sorted(totals.items()) if total > content_bytes}
 
-    def least_useful(self, area: Area, *, owner: str, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def least_useful(
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: Place, limit: int
+    ) -> list[Waiting]:
         """Return what is of little use."""
         places: dict[Place, Memory] = {
             (memory.importance, memory.access_count, memory.row): memory
             for memory in self._kept_up(area, Layer.LONG_TERM)
-            if memory.scope.owner == owner and memory.update_time < at
+            if memory.scope.owner == owner and memory.update_time < at and _is_used(memory, since)
         }
         return _listed(places, after, limit)
 
@@ -115,6 +117,10 @@ class InprocLeases:
         """Return when work was finished last."""
         lease = self._state().leases.get(name)
         return None if lease is None else lease[2]
+
+
+def _is_used(memory: Memory, since: datetime) -> bool:
+    return memory.update_time >= since or (memory.access_time or memory.create_time) >= since
 
 
 def _listed(places: dict[Place, Memory], after: Place, limit: int) -> list[Waiting]:

@@ -117,9 +117,7 @@ _conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.u
 _conditional("memories_expiring", IS_EXPIRING, _c.expire_time, _c.row, _c.owner, _c.project_id)
 _conditional("memories_read_often", IS_PROMOTABLE, _c.access_count, _c.row, _c.owner, _c.project_id)
 _conditional("memories_unread", IS_ARCHIVABLE, _c.access_time, _c.create_time, _c.row, _c.owner, _c.project_id)
-_conditional(
-    "memories_useful", IS_ARCHIVABLE, _c.owner, _c.importance, _c.access_count, _c.row, _c.update_time, _c.content_bytes
-)
+_conditional("memories_useful", IS_ARCHIVABLE, _c.owner, _c.importance, _c.access_count, _c.row)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
 _memory_index("memories_create_time", _c.create_time.desc())

@@ -60,12 +60,12 @@ class SqlUpkeepReads:
         order = (_C.access_time, _C.create_time, _C.row)
         return found + self._list(area, once, order, place, limit - len(found), half=(_READ,))
 
-    def above(self, area: Area, *, content_bytes: int, at: datetime) -> dict[str, int]:
+    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return who keeps too much."""
         total = sa.func.sum(_C.content_bytes)
         statement = (
             sa.select(_C.owner, total - content_bytes)
-            .where(IS_ARCHIVABLE, _C.update_time < to_micros(at), *_of_owner(area.owner))
+            .where(*_used(since, at), *_of_owner(area.owner))
             .group_by(_C.owner)
             .having(total > content_bytes)
             .order_by(_C.owner)
@@ -73,9 +73,11 @@ class SqlUpkeepReads:
         with self._database.reading() as connection:
             return {owner: int(more) for owner, more in connection.execute(statement)}
 
-    def least_useful(self, area: Area, *, owner: str, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def least_useful(
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: Place, limit: int
+    ) -> list[Waiting]:
         """Return what is of little use."""
-        conditions = (IS_ARCHIVABLE, _C.owner == owner, _C.update_time < to_micros(at))
+        conditions = (*_used(since, at), _C.owner == owner)
         return self._list(area, conditions, (_C.importance, _C.access_count, _C.row), after, limit)
 
     def _list(
@@ -96,6 +98,14 @@ class SqlUpkeepReads:
             statement = statement.where(sa.tuple_(*order) > sa.tuple_(*after))
         with self._database.reading() as connection:
             return [_waiting(row, half) for row in connection.execute(statement.order_by(*order).limit(limit))]
+
+
+def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield what says that a memory is settled, and was used since a moment."""
+    moment = to_micros(since)
+    yield IS_ARCHIVABLE
+    yield _C.update_time < to_micros(at)
+    yield sa.or_(_C.update_time >= moment, sa.func.coalesce(_C.access_time, _C.create_time) >= moment)
 
 
 def _of_owner(owner: str | None) -> Iterator[sa.ColumnElement[bool]]:

@@ -54,16 +54,19 @@ class UpkeepReads(Protocol):
         """
         ...
 
-    def above(self, area: Area, *, content_bytes: int, at: datetime) -> dict[str, int]:
+    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return the owners whose LONG_TERM memories hold more bytes of content, and by how many more.
 
-        Memories changed at or after *at* do not count. All projects of the owners count, whatever the area.
+        Those changed at or after *at*, and those that `unread` returns, do not count. All projects of the owners do,
+        whatever the area. It looks at all memories that may be archived, once.
         """
         ...
 
-    def least_useful(self, area: Area, *, owner: str, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def least_useful(
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: Place, limit: int
+    ) -> list[Waiting]:
         """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
 
-        That is the least important, of those the least often read, of those the oldest.
+        That is the least important, of those the least often read, of those the oldest; not what `unread` returns.
         """
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -45,7 +45,9 @@ LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
     "never read": ({}, lambda reads, area, after, limit: reads.unread(area, since=NOW, after=after, limit=limit)),
     "least useful": (
         {},
-        lambda reads, area, after, limit: reads.least_useful(area, owner=OWNER, at=NOW, after=after, limit=limit),
+        lambda reads, area, after, limit: reads.least_useful(
+            area, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=after, limit=limit
+        ),
     ),
 }
 """Each list, and what a memory is like that is in it."""
@@ -172,24 +174,28 @@ class StoreUpkeepContract(StoreSeams):
             distinct(content="123456789b", layer=Layer.SHORT_TERM),
             *(distinct(**other) for other in LEFT_ALONE),
         )
-        above = store.upkeep.above
         bob = OWNER.replace("ada", "bob")
 
-        assert above(EVERYBODY, content_bytes=9, at=NOW) == {OWNER: 2, bob: 1}
-        assert above(EVERYBODY, content_bytes=10, at=NOW) == {OWNER: 1}
-        assert above(Area(bob), content_bytes=9, at=NOW) == {bob: 1}
-        assert above(Area(OWNER, "web"), content_bytes=10, at=NOW) == {OWNER: 1}
-        assert above(EVERYBODY, content_bytes=11, at=NOW) == {}
+        def above(area: Area, content_bytes: int, *, since: datetime = NOW - 2 * DAY) -> dict[str, int]:
+            return store.upkeep.above(area, content_bytes=content_bytes, since=since, at=NOW)
+
+        assert above(EVERYBODY, 9) == {OWNER: 2, bob: 1}
+        assert above(EVERYBODY, 10) == {OWNER: 1}
+        assert above(Area(bob), 9) == {bob: 1}
+        assert above(Area(OWNER, "web"), 10) == {OWNER: 1}
+        assert above(EVERYBODY, 11) == {}
+        assert above(EVERYBODY, 9, since=NOW) == {}
 
     def test_the_least_useful_come_first(self, store: MetadataStore) -> None:
         """The least important, of those the least often read, of those the oldest; no one else's."""
         made = [
             distinct(importance=5), distinct(importance=1, access_count=2), distinct(importance=1),
             distinct(importance=1), distinct(importance=1, user_id="bob"), distinct(importance=1, update_time=NOW),
+            distinct(importance=1, create_time=NOW - 3 * DAY, update_time=NOW - 3 * DAY),
         ]  # fmt: skip
         vital, used, first, second, *_ = [memory.row for memory in insert(store, *made)]
 
-        found = store.upkeep.least_useful(EVERYBODY, owner=OWNER, at=NOW, after=(), limit=9)
+        found = store.upkeep.least_useful(EVERYBODY, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=(), limit=9)
         assert rows(found) == [first, second, used, vital]
 
     def test_expired_memories_are_not_for_the_indexes(self, store: MetadataStore) -> None:

@@ -16,6 +16,7 @@ from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.lifecycle.archive import ArchiveOne
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.repeating import Repeating
@@ -49,12 +50,14 @@ class Writing:
     importing: Importing
     supersede: Supersede
     promote: Promote
+    archive: ArchiveOne
     resolve: Resolve
     append: Append
     storing: Storing
     accesses: AccessCounts
     committer: Committer
     drafting: Drafting
+    recording: Recording
     watching: Watching
     reviewing: Reviewing
     checkpoints: Checkpoints
@@ -96,11 +99,13 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         promote=Promote(drafting, recording, requests, store.memories),
+        archive=ArchiveOne(drafting, recording, requests),
         resolve=Resolve(drafting, recording, requests, store),
         append=Append(drafting, recording, requests, store.memories, now),
         storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
         drafting=drafting,
+        recording=recording,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(drafting, recording, requests),
         checkpoints=Checkpoints(store, committer, now),

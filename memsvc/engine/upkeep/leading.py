@@ -26,7 +26,7 @@ class Leadership:
     """The right to do upkeep, for as long as a run takes.
 
     Attributes:
-        is_finished: Set by the run when it came to its end; the next one by schedule is counted from then.
+        is_finished: Set by a run that did all that is done by the clock; the next one by the clock is counted from then.
     """
 
     is_finished: bool = False
@@ -77,7 +77,7 @@ class Leading:
         finally:
             ended.set()
             renewing.join()
-            self._leases.release(NAME, holder=holder, ended=self._now() if leadership.is_finished else None)
+            self._release(holder, leadership)
 
     def last_end(self) -> datetime | None:
         """Return when a run came to its end last, in whichever process."""
@@ -86,6 +86,12 @@ class Leading:
     def _take(self, holder: str) -> bool:
         now = self._now()
         return self._leases.take(NAME, holder=holder, now=now, until=now + TERM)
+
+    def _release(self, holder: str, leadership: Leadership) -> None:
+        try:
+            self._leases.release(NAME, holder=holder, ended=self._now() if leadership.is_finished else None)
+        except MemsvcError:
+            log.warning("the maintenance lease could not be released; it ends by itself", exc_info=True)
 
     def _renew(self, holder: str, leadership: Leadership, ended: threading.Event) -> None:
         while not ended.wait(TERM.total_seconds() / RENEWALS):

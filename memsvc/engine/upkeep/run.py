@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 
 from memsvc.domain.errors import BackendClosedError, CapabilityMissingError, MemsvcError
-from memsvc.domain.upkeep import Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import Leadership, Leading
@@ -27,9 +27,11 @@ class Bounds:
 
     Attributes:
         changes: The most that one step changes in a run; what is left is for the next run.
+        routine: What runs by the clock do; empty: all steps. A run on call that does as much counts as one of them.
     """
 
     changes: int = 10_000
+    routine: tuple[UpkeepStep, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,14 +59,20 @@ class Maintenance:
         performance: Performance,
         now: Callable[[], datetime],
         bounds: Bounds,
+        *,
+        flush_accesses: Callable[[], None],
     ) -> None:
-        """Run *steps* in the order of UpkeepStep, measured by *performance*; *now* is the clock."""
+        """Run *steps* in the order of UpkeepStep, measured by *performance*; *now* is the clock.
+
+        *flush_accesses* writes down what was read lately, so that nothing counts as unread which was read just now.
+        """
         order = list(UpkeepStep)
         self._steps = sorted(steps, key=lambda step: order.index(step.kind))
         self._leading = leading
         self._performance = performance
         self._now = now
         self._bounds = bounds
+        self._flush_accesses = flush_accesses
 
     def run(self, area: Area, kinds: Sequence[UpkeepStep], doing: Doing) -> Generator[UpkeepProgress, None, None]:
         """Do what is due in *area* by the steps *kinds* (none: all), telling the progress after every part.
@@ -80,6 +88,7 @@ class Maintenance:
             BackendClosedError: The service stops.
         """
         steps = self._chosen(kinds)
+        self._flush_accesses()
         if doing is Doing.DRY_RUN:
             yield from self._all(steps, _Run(area, doing, self._now(), None))
             return
@@ -108,7 +117,8 @@ class Maintenance:
             tally = run.tallies[step.kind]
             self._performance.record(OPERATION, step.kind.lower(), tally.seconds, failed=bool(tally.failure))
         if run.leadership is not None:
-            run.leadership.is_finished = True
+            routine = set(self._bounds.routine) or {step.kind for step in self._steps}
+            run.leadership.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()
         yield run.progress(None)
 
     def _parts(self, step: Step, run: _Run, started: float) -> Iterator[UpkeepProgress]:

@@ -22,7 +22,7 @@ def upgrade() -> None:
     _conditional("memories_expiring", ["expire_time", *place], f"{_KEPT_UP} AND expire_time IS NOT NULL")
     _conditional("memories_read_often", ["access_count", *place], f"{_KEPT_UP} AND layer = 'SHORT_TERM'")
     _conditional("memories_unread", ["access_time", "create_time", *place], f"{_KEPT_UP} AND layer = 'LONG_TERM'")
-    useful = ["owner", "importance", "access_count", "row", "update_time", "content_bytes"]
+    useful = ["owner", "importance", "access_count", "row"]
     _conditional("memories_useful", useful, f"{_KEPT_UP} AND layer = 'LONG_TERM'")
     op.create_table(
         "leases",
