@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from memsvc.domain.errors import MaintenanceRunningError, MemsvcError
@@ -21,29 +20,44 @@ RENEWALS = 4
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class Leadership:
-    """The right to do upkeep, for as long as a run takes.
+    """The right to do upkeep, for as long as a run takes; renewed by a thread beside the run.
 
     Attributes:
-        is_finished: Set by a run that did all that is done by the clock; the next one by the clock is counted from then.
+        is_finished: Set by a run that did all that runs by the clock do; the next one of those is counted from then.
     """
 
-    is_finished: bool = False
-    _lost: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, leases: Leases, now: Callable[[], datetime], holder: str) -> None:
+        self.is_finished = False
+        self._leases = leases
+        self._now = now
+        self._holder = holder
+        self._until = now()
+
+    def take(self) -> bool:
+        """Take or renew the lease; False: another one has it."""
+        now = self._now()
+        is_taken = self._leases.take(NAME, holder=self._holder, now=now, until=now + TERM)
+        self._until = now + TERM if is_taken else now
+        return is_taken
 
     def require(self) -> None:
-        """Return when this process is still the leader.
+        """Return when this run still leads.
 
         Raises:
-            MaintenanceRunningError: It gave no sign of life for too long, and another process may have begun.
+            MaintenanceRunningError: It gave no sign of life for a whole term, and another one has begun.
+            BackendUnavailableError: The store cannot be reached to take the lease again.
         """
-        if self._lost.is_set():
+        if self._now() >= self._until and not self.take():
             raise MaintenanceRunningError
 
-    def lose(self) -> None:
-        """Note that another one may lead."""
-        self._lost.set()
+    def release(self) -> None:
+        """Let the lease go; where that fails it ends by itself."""
+        try:
+            ended = self._now() if self.is_finished else None
+            self._leases.release(NAME, holder=self._holder, ended=ended)
+        except MemsvcError:
+            log.warning("the maintenance lease could not be released; it ends by itself", exc_info=True)
 
 
 class Leading:
@@ -63,41 +77,28 @@ class Leading:
             MaintenanceRunningError: Another run has the leadership.
             BackendUnavailableError: The store cannot be reached.
         """
-        holder = self._new_name()
-        if not self._take(holder):
+        leadership = Leadership(self._leases, self._now, self._new_name())
+        if not leadership.take():
             raise MaintenanceRunningError
-        leadership = Leadership()
         ended = threading.Event()
-        renewing = threading.Thread(
-            target=self._renew, args=(holder, leadership, ended), name="maintenance-lease", daemon=True
-        )
+        renewing = threading.Thread(target=_renew, args=(leadership, ended), name="maintenance-lease", daemon=True)
         renewing.start()
         try:
             yield leadership
         finally:
             ended.set()
             renewing.join()
-            self._release(holder, leadership)
+            leadership.release()
 
     def last_end(self) -> datetime | None:
         """Return when a run came to its end last, in whichever process."""
         return self._leases.last_end(NAME)
 
-    def _take(self, holder: str) -> bool:
-        now = self._now()
-        return self._leases.take(NAME, holder=holder, now=now, until=now + TERM)
 
-    def _release(self, holder: str, leadership: Leadership) -> None:
+def _renew(leadership: Leadership, ended: threading.Event) -> None:
+    while not ended.wait(TERM.total_seconds() / RENEWALS):
         try:
-            self._leases.release(NAME, holder=holder, ended=self._now() if leadership.is_finished else None)
+            if not leadership.take():
+                return
         except MemsvcError:
-            log.warning("the maintenance lease could not be released; it ends by itself", exc_info=True)
-
-    def _renew(self, holder: str, leadership: Leadership, ended: threading.Event) -> None:
-        while not ended.wait(TERM.total_seconds() / RENEWALS):
-            try:
-                if not self._take(holder):
-                    leadership.lose()
-                    return
-            except MemsvcError:
-                log.warning("the maintenance lease could not be renewed and will be tried again", exc_info=True)
+            log.warning("the maintenance lease could not be renewed and will be tried again", exc_info=True)

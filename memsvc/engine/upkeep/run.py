@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
-from memsvc.domain.errors import BackendClosedError, CapabilityMissingError, MemsvcError
+from memsvc.domain.errors import BackendClosedError, CapabilityMissingError, MaintenanceRunningError, MemsvcError
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.performance import Performance
@@ -83,7 +83,8 @@ class Maintenance:
 
         Raises:
             CapabilityMissingError: There is no such step.
-            MaintenanceRunningError: Another run is under way, in this process or in another one on the store.
+            MaintenanceRunningError: Another run is under way, in this process or another one on the store; or this one
+                stood still for so long that another one began.
             BackendUnavailableError: The store cannot be reached to begin.
             BackendClosedError: The service stops.
         """
@@ -109,7 +110,7 @@ class Maintenance:
             started = time.perf_counter()
             try:
                 yield from self._parts(step, run, started)
-            except BackendClosedError:
+            except (BackendClosedError, MaintenanceRunningError):
                 raise
             except MemsvcError as error:
                 run.tallies[step.kind] = replace(run.tallies[step.kind], failure=error.message)
