@@ -16,6 +16,7 @@ from memsvc.cli import (
     history,
     importing,
     lifecycle,
+    maintaining,
     memories,
     process,
     projects,
@@ -43,6 +44,7 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(changes.promote)
+app.command()(maintaining.archive)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
@@ -63,6 +65,7 @@ app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
+app.command()(maintaining.maintain)
 app.command()(process.backends)
 app.command()(projects.project)
 

@@ -11,6 +11,7 @@ from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
+from memsvc.client.maintaining import Maintenance
 from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
 from memsvc.client.reviewing import Reviews
@@ -22,7 +23,7 @@ from memsvc.v1 import types_pb2 as types
 
 
 class AsyncMemsvc(
-    Writes, Reads, Contexts, Conflicts, Promotions, Captures, Sessions, History, Upkeep, Watches, Reviews
+    Writes, Reads, Contexts, Conflicts, Promotions, Maintenance, Captures, Sessions, History, Upkeep, Watches, Reviews
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

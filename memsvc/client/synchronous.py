@@ -192,6 +192,8 @@ class Memsvc:
     delete = _sync(AsyncMemsvc.delete)
     restore = _sync(AsyncMemsvc.restore)
     promote = _sync(AsyncMemsvc.promote)
+    archive = _sync(AsyncMemsvc.archive)
+    maintain = _stream(AsyncMemsvc.maintain)
     supersede = _sync(AsyncMemsvc.supersede)
     chain = _sync(AsyncMemsvc.chain)
     conflicts = _stream(AsyncMemsvc.conflicts)

@@ -42,6 +42,7 @@ SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
 Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL"]
 Index = Literal["VECTORS", "LEXICAL"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
+MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""

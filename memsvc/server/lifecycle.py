@@ -14,6 +14,7 @@ from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
+from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.validate import reads
@@ -25,7 +26,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 PROGRESS_SECONDS = 1.0
 
 
-class LifecycleServicer(CheckpointMethods, PromotionMethods, pb_grpc.LifecycleServiceServicer):
+class LifecycleServicer(CheckpointMethods, PromotionMethods, MaintenanceMethods, pb_grpc.LifecycleServiceServicer):
     """Looks after the memories as a whole."""
 
     def __init__(self, edge: Edge) -> None:

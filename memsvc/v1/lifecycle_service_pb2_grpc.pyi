@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
+from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -71,6 +72,10 @@ class LifecycleServiceStub:
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    RunMaintenance: _grpc.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]
+    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]
+    """ArchiveMemory puts a memory out of use. It can come back."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -113,6 +118,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    RunMaintenance: _aio.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
+    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    ArchiveMemory: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
+    """ArchiveMemory puts a memory out of use. It can come back."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -206,5 +215,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_promotion_pb2.PromoteMemoryResponse, _abc.Awaitable[_promotion_pb2.PromoteMemoryResponse]]:
         """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+
+    @_abc_1.abstractmethod
+    def RunMaintenance(
+        self,
+        request: _maintenance_pb2.RunMaintenanceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_maintenance_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_maintenance_pb2.RunMaintenanceResponse]]:
+        """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+
+    @_abc_1.abstractmethod
+    def ArchiveMemory(
+        self,
+        request: _maintenance_pb2.ArchiveMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_pb2.ArchiveMemoryResponse, _abc.Awaitable[_maintenance_pb2.ArchiveMemoryResponse]]:
+        """ArchiveMemory puts a memory out of use. It can come back."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
