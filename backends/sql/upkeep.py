@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
+from backends.sql.dialect import unindexed
 from backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_PROMOTABLE, memories
 from memsvc.domain.clock import to_micros
 from memsvc.domain.memory import Kind
@@ -65,7 +66,7 @@ class SqlUpkeepReads:
         total = sa.func.sum(_C.content_bytes)
         statement = (
             sa.select(_C.owner, total - content_bytes)
-            .where(*_used(since, at), *_of_owner(area.owner))
+            .where(*_used(since, at), *_within(Area(area.owner)))
             .group_by(_C.owner)
             .having(total > content_bytes)
             .order_by(_C.owner)
@@ -91,9 +92,7 @@ class SqlUpkeepReads:
     ) -> list[Waiting]:
         if limit <= 0:
             return []
-        statement = sa.select(*_COLUMNS, *order).where(*conditions, *_of_owner(area.owner))
-        if area.owner is not None and area.project_id:
-            statement = statement.where(_C.project_id == area.project_id)
+        statement = sa.select(*_COLUMNS, *order).where(*conditions, *_within(area))
         if after:
             statement = statement.where(sa.tuple_(*order) > sa.tuple_(*after))
         with self._database.reading() as connection:
@@ -108,9 +107,12 @@ def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
     yield sa.or_(_C.update_time >= moment, sa.func.coalesce(_C.access_time, _C.create_time) >= moment)
 
 
-def _of_owner(owner: str | None) -> Iterator[sa.ColumnElement[bool]]:
-    if owner is not None:
-        yield _C.owner == owner
+def _within(area: Area) -> Iterator[sa.ColumnElement[bool]]:
+    # Not by the lists of the owner, which hold much that is not due.
+    if area.owner is not None:
+        yield unindexed(_C.owner) == area.owner
+        if area.project_id:
+            yield unindexed(_C.project_id) == area.project_id
 
 
 def _waiting(row: Sequence[Any], half: Place) -> Waiting:
