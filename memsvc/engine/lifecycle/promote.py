@@ -111,6 +111,9 @@ class Promote:
             revision=source.revision + 1,
         )
         transaction.update(source, self._recording.relabelled(archived), ChangeAction.UPDATED)
+        if not record.given_vector and memory.content_hash == source.content_hash:
+            given, model = self._recording.given_vector(source)
+            record = replace(record, given_vector=given, given_model=model)
         record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
         if holder is not None:
             raise MemoryExistsError(holder.id)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions
 from memsvc.domain.memory import Kind, Layer, Status
+from memsvc.domain.query import Mode, SearchQuery
 from memsvc.domain.upkeep import Reason, UpkeepStep
 from tests.unit.engine.upkeep.house import ADA, House
 
@@ -31,6 +34,21 @@ def test_what_was_read_five_times_becomes_long_term(house: House) -> None:
     assert house.now(seldom).layer is Layer.SHORT_TERM
     assert house.differences() == []
     assert house.run(PROMOTE)[0] == []
+
+
+def test_a_given_vector_goes_along(house: House) -> None:
+    """A promotion as it stands needs no embedding anew."""
+    vector = [1.0] + [0.0] * (house.application.dimension - 1)
+    note = house.create("The otter sleeps.", vector=vector, **SHORT)
+    house.read(note, 5)
+    house.run(PROMOTE)
+    [new] = house.all_of(ADA, *house.now(note).related_ids).values()
+    house.settle()
+
+    query = replace(SearchQuery(scope=ADA, vector=vector), mode=Mode.SEMANTIC)
+    hits = house.application.recall.search(query, Deadline()).hits
+    assert {hit.memory.id for hit in hits} == {note.id, new.id}
+    assert len({hit.score for hit in hits}) == 1
 
 
 def test_reads_within_an_hour_count_once(house: House) -> None:
