@@ -81,7 +81,7 @@ class Promote:
         return replace(new, redactions=prepared.redactions), old
 
     def keep(self, transaction: Transaction, source: Memory) -> Memory:
-        """Promote a memory of *transaction* as it stands; return the new one, which counts as read as often.
+        """Promote a memory of *transaction* as it stands; return the new one.
 
         Raises:
             InvalidRequestError: It is not of layer SHORT_TERM, not ACTIVE, or trusted too little.
@@ -90,8 +90,6 @@ class Promote:
         _require_promotable(source)
         prepared = self._drafting.prepare(source.scope, _draft(source, "", ""))
         new, _ = self._replace(transaction, source, prepared)
-        if source.access_time is not None:
-            transaction.add_accesses({new.memory.id: (source.access_count, source.access_time)})
         return new.memory
 
     def _replace(self, transaction: Transaction, source: Memory, prepared: Prepared) -> list[Placed]:

@@ -23,7 +23,7 @@ class PromoteOften:
     """
 
     kind = UpkeepStep.PROMOTE
-    batch = 20
+    batch = 10
 
     def __init__(
         self,
@@ -51,11 +51,17 @@ class PromoteOften:
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
-            return [
-                one
-                for one, memory in kept_up(transaction, due)
-                if self._is_due(memory, now) and self._promoted(transaction, memory)
-            ]
+            found = [(one, memory) for one, memory in kept_up(transaction, due) if self._is_due(memory, now)]
+            made = [(one, memory, self._promoted(transaction, memory)) for one, memory in found]
+            # What was made of a memory counts as read as often.
+            transaction.add_accesses(
+                {
+                    new.id: (memory.access_count, memory.access_time)
+                    for _, memory, new in made
+                    if new is not None and memory.access_time is not None
+                }
+            )
+            return [one for one, _, new in made if new is not None]
 
         done = self._committer.submit(work).value
         return Applied(tuple(done), len(due) - len(done))
@@ -65,10 +71,10 @@ class PromoteOften:
         is_work = memory.work_in_progress or memory.kind is Kind.MESSAGE
         return memory.layer is Layer.SHORT_TERM and memory.access_count >= self._least and not (is_over or is_work)
 
-    def _promoted(self, transaction: Transaction, memory: Memory) -> bool:
+    def _promoted(self, transaction: Transaction, memory: Memory) -> Memory | None:
+        """Return what was made of a memory, or None when nothing can be."""
         try:
             with transaction.savepoint():
-                self._promote.keep(transaction, memory)
+                return self._promote.keep(transaction, memory)
         except (InvalidRequestError, MemoryExistsError):
-            return False
-        return True
+            return None
