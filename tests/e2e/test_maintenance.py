@@ -15,7 +15,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import maintenance_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused
+from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.e2e.running import Stubs
 
 EXPIRE, PROMOTE, ARCHIVE = pb.MAINTENANCE_STEP_EXPIRE, pb.MAINTENANCE_STEP_PROMOTE, pb.MAINTENANCE_STEP_ARCHIVE
@@ -88,6 +88,9 @@ def test_what_is_past_its_time_is_put_away(
     )  # fmt: skip
     assert [] == changes(run(stubs, scope=scope))
 
+    # Whoever sees a later change in a search sees all before it.
+    later = write(stubs, types.Scope(user_id=f"{user}-later"), "x").consistency_token
+    search(stubs, scope, query, consistency_token=later)
     gone, finished = get(stubs, scope, over.id), get(stubs, scope, todo.id)
     assert (EXPIRED, said, 2) == (gone.status, gone.content, gone.revision)
     assert (ACTIVE, False, ["finished"]) == (finished.status, finished.work_in_progress, list(finished.tags))

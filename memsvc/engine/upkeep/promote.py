@@ -23,7 +23,7 @@ class PromoteOften:
     """
 
     kind = UpkeepStep.PROMOTE
-    batch = 10
+    batch = 2
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class Step(Protocol):
 
     @property
     def batch(self) -> int:
-        """Return how many changes one transaction may take, so that no other write waits noticeably for it."""
+        """Return how many changes one transaction takes: some milliseconds of work, since a search waits for their end."""
         ...
 
     def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
