@@ -57,7 +57,7 @@ class Archive:
     """Makes LONG_TERM memories ARCHIVED: they leave lists and searches that do not ask for them, and can come back."""
 
     kind = UpkeepStep.ARCHIVE
-    batch = 10
+    batch = 25
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ class Expire:
     """Makes memories EXPIRED whose expire_time has passed, so that they leave the indexes; nothing is destroyed."""
 
     kind = UpkeepStep.EXPIRE
-    batch = 10
+    batch = 25
 
     def __init__(
         self, reads: UpkeepReads, committer: Committer, recording: Recording, now: Callable[[], datetime]

@@ -23,7 +23,7 @@ class PromoteOften:
     """
 
     kind = UpkeepStep.PROMOTE
-    batch = 2
+    batch = 5
 
     def __init__(
         self,

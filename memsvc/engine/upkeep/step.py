@@ -53,7 +53,7 @@ class Step(Protocol):
 
     @property
     def batch(self) -> int:
-        """Return how many changes one transaction takes: some milliseconds of work, since a search waits for their end."""
+        """Return how many changes one transaction takes: some milliseconds of work, since searches wait for it."""
         ...
 
     def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
