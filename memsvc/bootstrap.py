@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.application import Application
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.performance import Performance
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, opened
+from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.measuring import Measured
 from memsvc.wiring.reading import reading
+from memsvc.wiring.upkeep import upkeep
 from memsvc.wiring.watchfulness import watchfulness
 from memsvc.wiring.writing import writing
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Application]:
+def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Application]:
     """Own the data directory, open everything, run the engine's threads; on leaving, stop and close in order.
+
+    *now* is the clock of all of it.
 
     Raises:
         DataDirectoryLockedError: Another process owns the data directory.
@@ -34,7 +39,7 @@ def running(settings: Settings) -> Iterator[Application]:
     """
     with (
         owned(settings.data_dir) as directory,
-        opened(settings, directory.path) as backends,
+        opened(settings, directory.path, now) as backends,
         ExitStack() as stack,
     ):
         yield _wired(settings, directory, backends, stack)
@@ -42,7 +47,7 @@ def running(settings: Settings) -> Iterator[Application]:
 
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
     """Make every use case and start the threads; *stack* stops them, the last one first."""
-    measured = Measured()
+    measured = Measured(Performance(backends.now))
     backends = measured.around(backends)
     store = backends.metadata
     index = indexing(settings, directory, backends, measured, stack)
@@ -61,6 +66,8 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         supersede=writes.supersede,
         promote=writes.promote,
+        archive=writes.archive,
+        maintenance=upkeep(settings, backends, index, writes, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),

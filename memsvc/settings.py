@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from memsvc.domain.upkeep import UpkeepStep
 from memsvc.engine.index.views import RetrievalTier
 
 SHARES_TOLERANCE = 0.001
@@ -212,6 +213,26 @@ class MetricsSettings(_Part):
     """Where /metrics, /healthz and /readyz are served over HTTP: HOST:PORT, such as 127.0.0.1:9464. Empty: nowhere."""
 
 
+class MaintenanceSettings(_Part):
+    """How memories look after themselves."""
+
+    interval_minutes: float = Field(default=60.0, ge=0)
+    """How long after one maintenance run ended the next one begins, in whichever process. 0: only on call."""
+    jitter_minutes: float = Field(default=5.0, ge=0)
+    """By up to how much a run is late, so that several processes on one store do not begin at once."""
+    steps: tuple[UpkeepStep, ...] = ()
+    """Which steps runs by themselves take: EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE. Empty: all."""
+    changes_per_step: int = Field(default=10_000, ge=1)
+    """The most that one step changes in a run; what is left is for the next one."""
+    promote_accesses: int = Field(default=5, ge=1)
+    """How often a SHORT_TERM memory must have been read to become LONG_TERM; at most one read an hour counts."""
+    archive_unread_days: float = Field(default=90.0, gt=0)
+    """How long a LONG_TERM memory may be neither read nor changed before it is archived."""
+    storage_limit_bytes: int = Field(default=0, ge=0)
+    """How much the content of one user's LONG_TERM memories in use may take before the least useful ones are archived:
+    the least important, of those the least often read, of those the oldest. 0: no limit."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -281,6 +302,8 @@ class Settings(BaseSettings):
     """Telling changes."""
     metrics: MetricsSettings = MetricsSettings()
     """Metrics."""
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    """Expiring, promoting and archiving by itself."""
     log: LogSettings = LogSettings()
     """Logging."""
 

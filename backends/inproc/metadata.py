@@ -16,15 +16,18 @@ from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from backends.inproc.reminders import InprocReminderReads
+from backends.inproc.upkeep import InprocLeases, InprocUpkeepReads
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.leases import Leases
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
+from memsvc.ports.upkeep import UpkeepReads
 
 NAME = "inproc metadata"
 
@@ -46,6 +49,8 @@ class InprocMetadataStore:
         self._conflicts = InprocConflictReads(self._current)
         self._reminders = InprocReminderReads(self._current)
         self._integrity = InprocIntegrityReads(self._current)
+        self._upkeep = InprocUpkeepReads(self._current)
+        self._leases = InprocLeases(self._current, self._change)
 
     @property
     def memories(self) -> MemoryReads:
@@ -91,6 +96,16 @@ class InprocMetadataStore:
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
         return self._integrity
+
+    @property
+    def upkeep(self) -> UpkeepReads:
+        """Find what upkeep is due."""
+        return self._upkeep
+
+    @property
+    def leases(self) -> Leases:
+        """Take and release leases."""
+        return self._leases
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -171,23 +171,23 @@ class InprocIndexFeed:
         """Return memories for indexing."""
         state = self._state()
         wanted = set(rows)
-        return [state.document(record) for record in state.live() if record.memory.row in wanted]
+        return [state.document(record) for record in state.indexed() if record.memory.row in wanted]
 
     def scan(self, *, after_row: int, limit: int) -> list[Document]:
         """Return the next memories for indexing."""
         state = self._state()
-        following = [record for record in state.live() if record.memory.row > after_row]
+        following = [record for record in state.indexed() if record.memory.row > after_row]
         return [state.document(record) for record in following[: max(0, limit)]]
 
     def expected(self, *, after_row: int, limit: int) -> list[Expected]:
         """Return what the indexes should hold."""
         state = self._state()
-        following = [record.memory for record in state.live() if record.memory.row > after_row]
+        following = [record.memory for record in state.indexed() if record.memory.row > after_row]
         return [Expected(m.row, fingerprint(m), _chunk_count(state, m.row)) for m in following[: max(0, limit)]]
 
     def indexable(self) -> int:
-        """Count the memories that are not deleted."""
-        return len(self._state().live())
+        """Count the memories that the indexes should hold."""
+        return len(self._state().indexed())
 
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""

@@ -11,7 +11,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
 from memsvc.domain.matching import memory_matches
-from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Status
 from memsvc.domain.reminder import Slot
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import MessageRecord, Session
@@ -45,6 +45,8 @@ class State:
     tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
     actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
     reminders_given: dict[tuple[int, date, Slot], datetime] = field(default_factory=dict)
+    leases: dict[str, tuple[str, datetime, datetime | None]] = field(default_factory=dict)
+    """Leases by name: the holder, until when, and when the work ended last."""
     last_row: int = 0
     last_position: int = 0
 
@@ -68,6 +70,7 @@ class State:
             tombstones=list(self.tombstones),
             actions=dict(self.actions),
             reminders_given=dict(self.reminders_given),
+            leases=dict(self.leases),
         )
 
     def memory(self, row: int) -> Memory | None:
@@ -86,6 +89,10 @@ class State:
         """Return the records of all owners that are not deleted, by row."""
         return [self.records[row] for row in sorted(self.records) if is_live(self.records[row].memory)]
 
+    def indexed(self) -> list[Record]:
+        """Return the records of all owners that the indexes should hold, by row."""
+        return [self.records[row] for row in sorted(self.records) if is_indexed(self.records[row].memory)]
+
     def document(self, record: Record) -> Document:
         """Return a record for indexing."""
         memory = record.memory
@@ -93,7 +100,7 @@ class State:
         return Document(
             memory=memory,
             chunks=record.chunks if len(record.chunks) > 1 else (_sole_chunk(memory),),
-            previous=before if before is not None and is_live(before) else None,
+            previous=before if before is not None and is_indexed(before) else None,
             given_vector=record.given_vector,
             given_model=record.given_model,
         )
@@ -102,6 +109,11 @@ class State:
 def is_live(memory: Memory) -> bool:
     """Return whether a memory is not deleted."""
     return memory.status is not Status.DELETED
+
+
+def is_indexed(memory: Memory) -> bool:
+    """Return whether the indexes should hold a memory."""
+    return memory.status not in UNINDEXED
 
 
 def is_named(memory: Memory) -> bool:

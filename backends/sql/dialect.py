@@ -139,6 +139,18 @@ def upsert(table: sa.Table, changes: Sequence[str]) -> sa.Insert:
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
 
 
+def upsert_when(
+    table: sa.Table, new: Mapping[str, Any], changes: Sequence[str], condition: sa.ColumnElement[bool]
+) -> sa.Insert:
+    """Return an insert that, where the primary key is there, sets the columns *changes*, if the row meets *condition*.
+
+    Its count of rows is 0 when the row was there and does not.
+    """
+    insert = sqlite.insert(table).values(new)
+    values: Mapping[str, Any] = {name: insert.excluded[name] for name in changes}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=condition)
+
+
 def prepare_connection(connection: Any, settings: SqlSettings) -> None:
     """Set a fresh connection of the driver up; transactions are begun by us, never by the driver."""
     connection.isolation_level = None

@@ -16,7 +16,7 @@ from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
-from backends.sql.tables import IS_LIVE, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
+from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
@@ -61,8 +61,8 @@ class SqlIndexFeed:
         return [Expected(*row) for row in found]
 
     def indexable(self) -> int:
-        """Count the memories that are not deleted."""
-        return self._number(sa.select(sa.func.count()).select_from(memories).where(IS_LIVE))
+        """Count the memories that the indexes should hold."""
+        return self._number(sa.select(sa.func.count()).select_from(memories).where(IS_INDEXED))
 
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""
@@ -157,7 +157,7 @@ def _select_first_kept() -> sa.Select[Any]:
 
 
 def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:
-    return statement.where(memories.c.row > after_row, IS_LIVE).order_by(memories.c.row).limit(max(0, limit))
+    return statement.where(memories.c.row > after_row, IS_INDEXED).order_by(memories.c.row).limit(max(0, limit))
 
 
 def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
@@ -170,12 +170,12 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
 
 @cache
 def _select_live() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).select_from(_joined(memories)).where(IS_LIVE)
+    return sa.select(gathered_memories()).select_from(_joined(memories)).where(IS_INDEXED)
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    return sa.select(*DOUBTFUL_COLUMNS).select_from(_joined(memories)).where(IS_LIVE, IS_DOUBTFUL)
+    return sa.select(*DOUBTFUL_COLUMNS).select_from(_joined(memories)).where(IS_INDEXED, IS_DOUBTFUL)
 
 
 def _joined(table: sa.Table) -> sa.Join:

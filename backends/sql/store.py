@@ -16,21 +16,25 @@ from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.integrity import SqlIntegrityReads
+from backends.sql.leases import SqlLeases
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
 from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
+from backends.sql.upkeep import SqlUpkeepReads
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.leases import Leases
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
+from memsvc.ports.upkeep import UpkeepReads
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -52,6 +56,8 @@ class SqlMetadataStore:
         self._conflicts = SqlConflictReads(database)
         self._reminders = SqlReminderReads(database)
         self._integrity = SqlIntegrityReads(database)
+        self._upkeep = SqlUpkeepReads(database)
+        self._leases = SqlLeases(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -97,6 +103,16 @@ class SqlMetadataStore:
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
         return self._integrity
+
+    @property
+    def upkeep(self) -> UpkeepReads:
+        """Find what upkeep is due."""
+        return self._upkeep
+
+    @property
+    def leases(self) -> Leases:
+        """Take and release leases."""
+        return self._leases
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -15,6 +15,7 @@ Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 EMPTY: sa.ColumnElement[str] = sa.literal_column("''")
 DELETED: sa.ColumnElement[str] = sa.literal_column("'DELETED'")
+EXPIRED: sa.ColumnElement[str] = sa.literal_column("'EXPIRED'")
 QUARANTINED: sa.ColumnElement[str] = sa.literal_column("'QUARANTINED'")
 ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 ONE: sa.ColumnElement[int] = sa.literal_column("1")
@@ -74,6 +75,7 @@ memories = sa.Table(
 )
 
 IS_LIVE = memories.c.status != DELETED
+IS_INDEXED = sa.and_(memories.c.status != DELETED, memories.c.status != EXPIRED)
 IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
@@ -81,6 +83,14 @@ IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tie
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
 IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
+_IS_KEPT_UP = sa.and_(
+    memories.c.status == sa.literal_column("'ACTIVE'"),
+    memories.c.tier != sa.literal_column("'CORE'"),
+    memories.c.layer != sa.literal_column("'CORE'"),
+)
+IS_EXPIRING = sa.and_(_IS_KEPT_UP, memories.c.expire_time.is_not(None))
+IS_PROMOTABLE = sa.and_(_IS_KEPT_UP, IS_SHORT_TERM)
+IS_ARCHIVABLE = sa.and_(_IS_KEPT_UP, memories.c.layer == sa.literal_column("'LONG_TERM'"))
 
 
 def _memory_index(name: str, *columns: sa.ColumnElement[object], unique: bool = False) -> sa.Index:
@@ -97,13 +107,18 @@ _c = memories.c
 sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
-_conditional("memories_live", IS_LIVE, _c.row, _c.fingerprint, _c.chunk_count)
+_conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
 # What is loaded at a start is a handful of many: writing the others costs these indexes nothing.
 _conditional("memories_core", IS_CORE, _c.owner, _c.project_id)
 _conditional("memories_active_tier", IS_ACTIVE_TIER, _c.owner, _c.project_id)
 _conditional("memories_preference", IS_PREFERENCE, _c.owner, _c.project_id)
 _conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.update_time)
+# What upkeep looks for, each list in its order; owner and project so that those of others are passed over in the index.
+_conditional("memories_expiring", IS_EXPIRING, _c.expire_time, _c.row, _c.owner, _c.project_id)
+_conditional("memories_read_often", IS_PROMOTABLE, _c.access_count, _c.row, _c.owner, _c.project_id)
+_conditional("memories_unread", IS_ARCHIVABLE, _c.access_time, _c.create_time, _c.row, _c.owner, _c.project_id)
+_conditional("memories_useful", IS_ARCHIVABLE, _c.owner, _c.importance, _c.access_count, _c.row)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
 _memory_index("memories_create_time", _c.create_time.desc())
@@ -343,4 +358,14 @@ reminders_given = sa.Table(
     sa.Column("slot", sa.Text, primary_key=True),
     sa.Column("time", Number, nullable=False),
     sqlite_with_rowid=False,
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("holder", sa.Text, nullable=False),
+    # Until when the holder has the name; 0 when it let go.
+    sa.Column("until", Number, nullable=False),
+    sa.Column("last_end", Number),
 )

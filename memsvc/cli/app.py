@@ -17,6 +17,7 @@ from memsvc.cli import (
     importing,
     integrity,
     lifecycle,
+    maintaining,
     memories,
     process,
     projects,
@@ -45,6 +46,7 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(changes.promote)
+app.command()(maintaining.archive)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
 app.command()(searching.search)
@@ -67,6 +69,7 @@ app.command()(lifecycle.perf)
 app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
 app.command()(integrity.check_integrity)
+app.command()(maintaining.maintain)
 app.command()(process.backends)
 app.command()(projects.project)
 

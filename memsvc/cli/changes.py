@@ -40,7 +40,7 @@ def update(  # noqa: PLR0913 - an option each
     conversation: options.Conversation = "",
 ) -> None:
     """Change what is given of a memory."""
-    _refuse_unnamed(memory_id)
+    refuse_unnamed(memory_id)
     changes: Changes = {}
     if content is not None:
         changes["content"] = given_text(content)
@@ -77,7 +77,7 @@ def delete(
     conversation: options.Conversation = "",
 ) -> None:
     """Delete a memory."""
-    _refuse_unnamed(memory_id)
+    refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.delete(memory_id, hard=hard, expected_revision=revision)
     if session.as_json:
@@ -91,7 +91,7 @@ def restore(
     session: Session, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
 ) -> None:
     """Make a memory that was deleted or put aside active again."""
-    _refuse_unnamed(memory_id)
+    refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.restore(memory_id, expected_revision=revision)
     if session.as_json:
@@ -100,7 +100,8 @@ def restore(
         write(f"{memory_id} restored, revision {reply.memory.revision}")
 
 
-def _refuse_unnamed(memory_id: str) -> None:
+def refuse_unnamed(memory_id: str) -> None:
+    """Raise CommandError when no memory is named."""
     if not memory_id:
         message = "Name the memory by its ID; `memsvc list` shows it."
         raise CommandError(message)
@@ -117,7 +118,7 @@ def promote(
     conversation: options.Conversation = "",
 ) -> None:
     """Keep a short-term memory for good; what it was is archived."""
-    _refuse_unnamed(memory_id)
+    refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.promote(memory_id, given_text(content), title=title, expected_revision=revision)
     if session.as_json:

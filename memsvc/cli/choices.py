@@ -137,6 +137,16 @@ class Index(_Hyphenated):
     LEXICAL = auto()
 
 
+class MaintenanceStep(_Hyphenated):
+    """A sort of upkeep."""
+
+    EXPIRE = auto()
+    PROMOTE = auto()
+    ARCHIVE = auto()
+    COMPACT = auto()
+    CONSOLIDATE = auto()
+
+
 class ImportFormat(_Hyphenated):
     """What is imported."""
 

@@ -11,6 +11,7 @@ from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
+from memsvc.client.maintaining import Maintenance
 from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
 from memsvc.client.reminding import Reminders
@@ -23,7 +24,19 @@ from memsvc.v1 import types_pb2 as types
 
 
 class AsyncMemsvc(
-    Writes, Reads, Contexts, Conflicts, Promotions, Reminders, Captures, Sessions, History, Upkeep, Watches, Reviews
+    Writes,
+    Reads,
+    Contexts,
+    Conflicts,
+    Promotions,
+    Reminders,
+    Maintenance,
+    Captures,
+    Sessions,
+    History,
+    Upkeep,
+    Watches,
+    Reviews,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

@@ -194,6 +194,8 @@ class Memsvc:
     promote = _sync(AsyncMemsvc.promote)
     due_reminders = _stream(AsyncMemsvc.due_reminders)
     acknowledge_reminder = _sync(AsyncMemsvc.acknowledge_reminder)
+    archive = _sync(AsyncMemsvc.archive)
+    maintain = _stream(AsyncMemsvc.maintain)
     supersede = _sync(AsyncMemsvc.supersede)
     chain = _sync(AsyncMemsvc.chain)
     conflicts = _stream(AsyncMemsvc.conflicts)

@@ -44,6 +44,7 @@ Index = Literal["VECTORS", "LEXICAL"]
 Slot = Literal["MORNING", "AFTERNOON"]
 Recurrence = Literal["NONE", "YEARLY"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
+MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""

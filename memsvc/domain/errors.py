@@ -253,6 +253,15 @@ class ReindexRunningError(MemsvcError):
         super().__init__("A reindex is running already; wait for it to finish.")
 
 
+class MaintenanceRunningError(MemsvcError):
+    """A maintenance run is under way; only one runs at a time on a store, in whichever process."""
+
+    reason = "MAINTENANCE_RUNNING"
+
+    def __init__(self) -> None:
+        super().__init__("A maintenance run is under way already; wait for it to end. A dry run need not wait.")
+
+
 class SessionNotFoundError(MemsvcError):
     """No session of this id was opened in exactly the scope's project."""
 

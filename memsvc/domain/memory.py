@@ -67,6 +67,10 @@ UNNAMED = frozenset({Status.DELETED, Status.QUARANTINED})
 """A memory of such a status holds neither its key nor its content: others may take them."""
 
 
+UNINDEXED = frozenset({Status.DELETED, Status.EXPIRED})
+"""A memory of such a status has no entries in the indexes of vectors and words."""
+
+
 class Origin(StrEnum):
     """What class of source a memory comes from."""
 

@@ -18,6 +18,7 @@ from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.lifecycle.archive import ArchiveOne
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
@@ -29,6 +30,7 @@ from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.upkeep.run import Maintenance
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
@@ -51,6 +53,8 @@ class Application:
     importing: Importing
     supersede: Supersede
     promote: Promote
+    archive: ArchiveOne
+    maintenance: Maintenance
     resolve: Resolve
     recollect: Recollect
     recall: Recall

@@ -22,8 +22,10 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
+from memsvc.ports.leases import Leases
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
+from memsvc.ports.upkeep import UpkeepReads
 
 
 class UniquenessRaceError(Exception):
@@ -149,14 +151,17 @@ class MemoryReads(HistoryReads, Protocol):
 
 
 class IndexFeed(Protocol):
-    """What the indexer reads: documents of every owner, and the outbox."""
+    """What the indexer reads: documents of every owner, and the outbox.
+
+    The indexes hold every memory but those of `memsvc.domain.memory.UNINDEXED`.
+    """
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
-        """Return these memories for indexing, in any order; deleted and unknown ones are left out."""
+        """Return these memories for indexing, in any order; those not indexed, and unknown ones, are left out."""
         ...
 
     def scan(self, *, after_row: int, limit: int) -> list[Document]:
-        """Return the next *limit* memories for indexing by ascending row, deleted ones left out."""
+        """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
         ...
 
     def expected(self, *, after_row: int, limit: int) -> list[Expected]:
@@ -363,6 +368,16 @@ class MetadataStore(Protocol):
     @property
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
+        ...
+
+    @property
+    def upkeep(self) -> UpkeepReads:
+        """Find what upkeep is due."""
+        ...
+
+    @property
+    def leases(self) -> Leases:
+        """Take and release leases."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

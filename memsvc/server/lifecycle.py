@@ -15,6 +15,7 @@ from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
 from memsvc.server.integrity import IntegrityMethods
+from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
@@ -28,7 +29,12 @@ PROGRESS_SECONDS = 1.0
 
 
 class LifecycleServicer(
-    CheckpointMethods, PromotionMethods, ReminderMethods, IntegrityMethods, pb_grpc.LifecycleServiceServicer
+    CheckpointMethods,
+    PromotionMethods,
+    ReminderMethods,
+    IntegrityMethods,
+    MaintenanceMethods,
+    pb_grpc.LifecycleServiceServicer,
 ):
     """Looks after the memories as a whole."""
 

@@ -30,6 +30,7 @@ from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
+from memsvc.testing.store_upkeep import StoreUpkeepContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 
@@ -49,6 +50,7 @@ class MetadataStoreContract(
     StoreHistoryContract,
     StoreEssentialsContract,
     StoreIntegrityContract,
+    StoreUpkeepContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
@@ -134,6 +136,7 @@ class MetadataStoreContract(
             lambda: store.feed.documents([1]),
             lambda: store.feed.pending(limit=1),
             lambda: store.feed.trim(before=NOW),
+            lambda: store.leases.last_end("n"),
             lambda: store.embeddings.get("m", [b"a"]),
             lambda: store.embeddings.put("m", {b"a": b"1"}),
             lambda: insert(store, factories.memory("another")),

@@ -158,6 +158,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
     metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
+    ERROR_REASON_MAINTENANCE_RUNNING: _ErrorReason.ValueType  # 60
+    """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
+    way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
+    metadata. Wait until it has ended; a dry run need not wait.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -302,5 +307,10 @@ or filter more narrowly, and resume with the cursor of the last response.
 ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 43
 """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
 metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
+"""
+ERROR_REASON_MAINTENANCE_RUNNING: ErrorReason.ValueType  # 60
+"""ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
+way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
+metadata. Wait until it has ended; a dry run need not wait.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

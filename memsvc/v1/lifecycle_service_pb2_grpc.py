@@ -6,6 +6,7 @@ import warnings
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
+from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 
@@ -102,6 +103,16 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/CheckIntegrity',
                 request_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
+                _registered_method=True)
+        self.RunMaintenance = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/RunMaintenance',
+                request_serializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.FromString,
+                _registered_method=True)
+        self.ArchiveMemory = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ArchiveMemory',
+                request_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -207,6 +218,20 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RunMaintenance(self, request, context):
+        """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ArchiveMemory(self, request, context):
+        """ArchiveMemory puts a memory out of use. It can come back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -269,6 +294,16 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.CheckIntegrity,
                     request_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.SerializeToString,
+            ),
+            'RunMaintenance': grpc.unary_stream_rpc_method_handler(
+                    servicer.RunMaintenance,
+                    request_deserializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.SerializeToString,
+            ),
+            'ArchiveMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveMemory,
+                    request_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -600,6 +635,60 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/CheckIntegrity',
             memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
             memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunMaintenance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/RunMaintenance',
+            memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.SerializeToString,
+            memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ArchiveMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ArchiveMemory',
+            memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

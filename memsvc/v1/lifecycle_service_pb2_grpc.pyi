@@ -8,6 +8,7 @@ from grpc import aio as _aio
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
+from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 import abc as _abc_1
@@ -81,6 +82,10 @@ class LifecycleServiceStub:
     """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
     differences of the indexes, and puts them right on request.
     """
+    RunMaintenance: _grpc.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]
+    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]
+    """ArchiveMemory puts a memory out of use. It can come back."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -131,6 +136,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
     differences of the indexes, and puts them right on request.
     """
+    RunMaintenance: _aio.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
+    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    ArchiveMemory: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
+    """ArchiveMemory puts a memory out of use. It can come back."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -250,5 +259,21 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
         differences of the indexes, and puts them right on request.
         """
+
+    @_abc_1.abstractmethod
+    def RunMaintenance(
+        self,
+        request: _maintenance_pb2.RunMaintenanceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_maintenance_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_maintenance_pb2.RunMaintenanceResponse]]:
+        """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+
+    @_abc_1.abstractmethod
+    def ArchiveMemory(
+        self,
+        request: _maintenance_pb2.ArchiveMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_pb2.ArchiveMemoryResponse, _abc.Awaitable[_maintenance_pb2.ArchiveMemoryResponse]]:
+        """ArchiveMemory puts a memory out of use. It can come back."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

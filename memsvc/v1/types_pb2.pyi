@@ -172,7 +172,9 @@ class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemorySt
     MEMORY_STATUS_ARCHIVED: _MemoryStatus.ValueType  # 2
     """MEMORY_STATUS_ARCHIVED is kept but out of use."""
     MEMORY_STATUS_EXPIRED: _MemoryStatus.ValueType  # 3
-    """MEMORY_STATUS_EXPIRED was put away because its expire_time passed."""
+    """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
+    keyword table finds it, when the filter names this status; so do gets and lists.
+    """
     MEMORY_STATUS_DEPRECATED: _MemoryStatus.ValueType  # 4
     """MEMORY_STATUS_DEPRECATED was superseded by another memory."""
     MEMORY_STATUS_CONFLICTED: _MemoryStatus.ValueType  # 5
@@ -194,7 +196,9 @@ MEMORY_STATUS_ACTIVE: MemoryStatus.ValueType  # 1
 MEMORY_STATUS_ARCHIVED: MemoryStatus.ValueType  # 2
 """MEMORY_STATUS_ARCHIVED is kept but out of use."""
 MEMORY_STATUS_EXPIRED: MemoryStatus.ValueType  # 3
-"""MEMORY_STATUS_EXPIRED was put away because its expire_time passed."""
+"""MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
+keyword table finds it, when the filter names this status; so do gets and lists.
+"""
 MEMORY_STATUS_DEPRECATED: MemoryStatus.ValueType  # 4
 """MEMORY_STATUS_DEPRECATED was superseded by another memory."""
 MEMORY_STATUS_CONFLICTED: MemoryStatus.ValueType  # 5
@@ -841,7 +845,7 @@ class Memory(_message.Message):
     an hour counts. It is written with a delay of some seconds. Output only.
     """
     work_in_progress: _builtins.bool
-    """work_in_progress marks work that, when its time is over, is finished instead of expired."""
+    """work_in_progress marks work that, when its time is over, is finished instead of expired: see MaintenanceStep EXPIRE."""
     content_hash: _builtins.str
     """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content. Output only."""
     source: _builtins.str
@@ -918,8 +922,9 @@ class Memory(_message.Message):
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """expire_time is when the memory stops being current: from then on searches and lists leave it out, and it is later
-        put away as EXPIRED, never destroyed. Unset: SHORT_TERM gets 14 days from the write, other layers never expire. A
-        time in the past is allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
+        put away as EXPIRED, never destroyed. Unset: SHORT_TERM gets 14 days from the write, other layers never expire. So
+        does a memory that is written or made ACTIVE again after its time, unless a new one is given. A time in the past is
+        allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
         """
 
     @_builtins.property

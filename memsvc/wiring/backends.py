@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,11 @@ class StartError(Exception):
     """The service cannot start; the message says why and what to do."""
 
 
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Backends:
     """The chosen backends, open."""
@@ -44,6 +49,7 @@ class Backends:
     embedder: Embedder
     tokenizer: Tokenizer
     names: tuple[tuple[str, str], ...]
+    now: Callable[[], datetime] = utc_now
     language_model: LanguageModel | None = None
     reranker: Reranker | None = None
     previous_embedder: Embedder | None = None
@@ -53,14 +59,9 @@ class Backends:
         return tuple(Pinged(port, name, getattr(self, port).ping) for port, name in self.names)
 
 
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
-
-
 @contextmanager
-def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
-    """Open the backends that the settings choose, and close them again, the last one first.
+def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[Backends]:
+    """Open the backends that the settings choose, all by the clock *now*, and close them again, the last one first.
 
     Raises:
         PluginError: A backend cannot be chosen.
@@ -74,11 +75,11 @@ def opened(settings: Settings, directory: Path) -> Iterator[Backends]:
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
-                specs[port].open(options[port], BackendContext(directory=directory / port, now=utc_now))
+                specs[port].open(options[port], BackendContext(directory=directory / port, now=now))
             )
             for port in choices
         }
-        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()))
+        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()), now=now)
 
 
 def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:

@@ -20,7 +20,7 @@ from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, Summarizer
 from memsvc.engine.sessions.trimming import Leaving, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 from memsvc.wiring.writing import Writing
 
 
@@ -63,8 +63,8 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flu
         auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
     )
     return Sessions(
-        opening=Opening(committer, defaults, utc_now),
-        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, flushing.is_due, utc_now),
+        opening=Opening(committer, defaults, backends.now),
+        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, flushing.is_due, backends.now),
         reading=ReadingSessions(store.sessions),
         trimming=trimming,
         flushing=flushing,

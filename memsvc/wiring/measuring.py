@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.performance import Performance
 from memsvc.engine.timing import Timing
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Where measurements, and the troubles of indexes, are kept."""
 
-    performance: Performance = field(default_factory=lambda: Performance(utc_now))
+    performance: Performance
     troubles: Troubles = field(default_factory=Troubles)
 
     def around(self, backends: Backends) -> Backends:

@@ -21,7 +21,7 @@ from memsvc.engine.read.refining import Refining
 from memsvc.engine.read.retrieval import Retrieval
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing
 
@@ -49,8 +49,8 @@ def reading(
     stack.callback(retrieval.close)
     ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
     readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
-    recall = Recall(readers, utc_now, _looking_back(settings, backends, index.embedding).readers)
-    core = Core(reads, store.feed, utc_now, writes.reminders)
+    recall = Recall(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
+    core = Core(reads, store.feed, backends.now, writes.reminders)
     writes.committer.on_commit(core.note_commit)
     sources = Sources(
         reads,
@@ -58,7 +58,7 @@ def reading(
         recall,
         index.indexer,
         backends.tokenizer,
-        utc_now,
+        backends.now,
         os.urandom,
         _session_size(store),
         settings.provenance.trust_agent,

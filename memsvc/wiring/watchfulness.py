@@ -13,7 +13,7 @@ from memsvc.engine.lifecycle.memory_faults import MemoryFaults
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.lifecycle.step_counts import StepCounts
 from memsvc.engine.lifecycle.vitals import Vitals
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing
 
@@ -35,7 +35,7 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: W
     measured, step_counts = (index.performance, index.troubles), StepCounts()
     probing = Probing(store.feed, indexes, index.spaces)
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
-    faults = MemoryFaults(store, writes.committer, writes.recording, utc_now)
+    faults = MemoryFaults(store, writes.committer, writes.recording, backends.now)
 
     def disk() -> tuple[int, int]:
         usage = shutil.disk_usage(directory)

@@ -17,6 +17,7 @@ from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
+from memsvc.engine.lifecycle.archive import ArchiveOne
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.read.access_counts import AccessCounts
@@ -36,7 +37,7 @@ from memsvc.engine.write.review import Reviewing
 from memsvc.engine.write.revise import Revise
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, utc_now
+from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
 
 TIDY_SECONDS = 600.0
@@ -52,6 +53,7 @@ class Writing:
     importing: Importing
     supersede: Supersede
     promote: Promote
+    archive: ArchiveOne
     resolve: Resolve
     append: Append
     storing: Storing
@@ -68,17 +70,17 @@ class Writing:
 
 def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> Writing:
     """Make what writes; *stack* stops its threads."""
-    store = backends.metadata
+    store, now = backends.metadata, backends.now
     committer = Committer(store)
     stack.callback(committer.close)
     committer.on_commit(index.indexer.nudge)
-    accesses = AccessCounts(committer, utc_now)
+    accesses = AccessCounts(committer, now)
     stack.callback(Repeating("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
     outbox = timedelta(days=settings.indexing.outbox_days)
 
     def tidy() -> None:
-        forget_old_requests(committer, utc_now())
-        store.feed.trim(before=utc_now() - outbox)
+        forget_old_requests(committer, now())
+        store.feed.trim(before=now() - outbox)
 
     stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
@@ -87,7 +89,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     drafting = Drafting(
         model=index.embedding.model,
         dimension=index.embedding.dimension,
-        now=utc_now,
+        now=now,
         random=random,
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
@@ -99,21 +101,22 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     return Writing(
         committer=committer,
         remember=Remember(drafting, placing, requests, accesses),
-        revise=Revise(drafting, recording, requests, utc_now),
+        revise=Revise(drafting, recording, requests, now),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         promote=Promote(drafting, recording, requests, store.memories),
+        archive=ArchiveOne(drafting, recording, requests),
         resolve=Resolve(drafting, recording, requests, store),
-        append=Append(drafting, recording, requests, store.memories, utc_now),
+        append=Append(drafting, recording, requests, store.memories, now),
         storing=Storing(drafting, placing, requests, accesses),
         accesses=accesses,
         drafting=drafting,
         recording=recording,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(drafting, recording, requests),
-        checkpoints=Checkpoints(store, committer, utc_now),
-        checkpoint_rollback=CheckpointRollback(store, committer, recording, utc_now),
-        reminders=Reminders(store, committer, utc_now, zone),
+        checkpoints=Checkpoints(store, committer, now),
+        checkpoint_rollback=CheckpointRollback(store, committer, recording, now),
+        reminders=Reminders(store, committer, now, zone),
     )
 
 

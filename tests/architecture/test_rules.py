@@ -25,6 +25,7 @@ BROAD_CATCHES = {
     "memsvc/engine/index/indexer.py",
     "memsvc/engine/index/reindex.py",
     "memsvc/engine/repeating.py",
+    "memsvc/engine/upkeep/schedule.py",
     "memsvc/engine/write/committer.py",
     "backends/qdrant/edge_process.py",
 }

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, quality, sessions, start, waits
+from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -19,6 +19,7 @@ from tests.bench.embedding import measure_queries, opened_embedder
 from tests.bench.filling import fill, settled, vector_dimension
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
+from tests.bench.maintenance import measure_maintenance
 from tests.bench.quality import measure_quality
 from tests.bench.results import Report
 from tests.bench.samples import Sample
@@ -28,7 +29,9 @@ from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
-ORDER = (latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, quality.PART, start.PART)
+ORDER = (
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, quality.PART, start.PART,
+)  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
 _QUERY_SAMPLE = 200
@@ -66,7 +69,7 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
 def _sizes(plan: Plan) -> tuple[int, ...]:
     if plan.parts & {"latency", "contexts", "sessions", "ingest"}:
         return plan.sizes
-    return plan.sizes[-1:] if "start" in plan.parts else ()
+    return plan.sizes[-1:] if plan.parts & {"start", "maintenance"} else ()
 
 
 async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) -> None:
@@ -100,6 +103,11 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             step = screen.stage(f"{size}: floor")
             engines = measure_floor(directory, corpus, latencies, plan.searches)
             report.add(*latency_rows(size, latencies, engines, _embedding(plan, corpus, directory)))
+            step()
+        # Last, since it changes what the rest is measured on.
+        if is_largest and "maintenance" in plan.parts:
+            step = screen.stage(f"{size}: maintenance")
+            report.add(*await measure_maintenance(directory, corpus, plan))
             step()
 
 

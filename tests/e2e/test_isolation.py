@@ -16,6 +16,7 @@ from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import integrity_pb2 as integrity_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import maintenance_pb2 as maintenance_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import promotion_pb2 as promotion_pb
 from memsvc.v1 import reminders_pb2 as reminders_pb
@@ -659,6 +660,21 @@ def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grp
             ],
             NOT_FOUND,
         )
+
+
+def ArchiveMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger cannot be archived."""
+    for memory_id in stranger.ids:
+        yield [maintenance_pb.ArchiveMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+def RunMaintenance(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """It looks after the stranger's own; nobody looks after what is private to a session."""
+    scope = types.Scope(user_id=stranger.scope.user_id, project_id=stranger.scope.project_id)
+    for dry_run in (True, False):
+        yield [maintenance_pb.RunMaintenanceRequest(scope=scope, dry_run=dry_run)], OK
+    if stranger.scope.session_id:
+        yield [maintenance_pb.RunMaintenanceRequest(scope=stranger.scope)], INVALID
 
 
 @case

@@ -82,6 +82,18 @@ class Promote:
             raise gone(old)
         return replace(new, redactions=prepared.redactions), old
 
+    def keep(self, transaction: Transaction, source: Memory) -> Memory:
+        """Promote a memory of *transaction* as it stands; return the new one.
+
+        Raises:
+            InvalidRequestError: It is not of layer SHORT_TERM, not ACTIVE, or trusted too little.
+            MemoryExistsError: Another memory has the content.
+        """
+        _require_promotable(source)
+        prepared = self._drafting.prepare(source.scope, _draft(source, "", ""))
+        new, _ = self._replace(transaction, source, prepared)
+        return new.memory
+
     def _replace(self, transaction: Transaction, source: Memory, prepared: Prepared) -> list[Placed]:
         record = derived(prepared, Sources(transaction), self._drafting.policy).record
         if record.memory.status is not Status.ACTIVE:
@@ -99,6 +111,9 @@ class Promote:
             revision=source.revision + 1,
         )
         transaction.update(source, self._recording.relabelled(archived), ChangeAction.UPDATED)
+        if not record.given_vector and memory.content_hash == source.content_hash:
+            given, model = self._recording.given_vector(source)
+            record = replace(record, given_vector=given, given_model=model)
         record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
         if holder is not None:
             raise MemoryExistsError(holder.id)

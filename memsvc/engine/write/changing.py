@@ -59,7 +59,8 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding:
     Keywords that were extracted follow title and content, a reminder that *reminding* found follows the content; given
     ones stay. A memory that becomes SHORT_TERM, or is
     so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer expires, unless
-    *values* say otherwise.
+    *values* say otherwise. One that is made ACTIVE when its expiry has passed gets a new one, or none, likewise: else
+    it would be put away again at once.
     """
     wanted = dict(values)
     if wanted.get("keywords"):
@@ -80,12 +81,13 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding:
 
 def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:
     layer = wanted.get("layer", before.layer)
+    is_over = before.expire_time is not None and before.expire_time <= now and wanted.get("status") is Status.ACTIVE
     if "expire_time" in wanted:
         if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
             wanted["expire_time"] = now + SHORT_TERM_LIFE
-    elif layer is Layer.SHORT_TERM and before.expire_time is None:
+    elif layer is Layer.SHORT_TERM and (is_over or before.expire_time is None):
         wanted["expire_time"] = now + SHORT_TERM_LIFE
-    elif before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM:
+    elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
         wanted["expire_time"] = None
 
 

@@ -31,7 +31,7 @@ class Recording:
             return replace(record, given_vector=vector, given_model=self._drafting.model)
         if after.content_hash != before.content_hash:
             return record
-        given, model = self._given_vector(before)
+        given, model = self.given_vector(before)
         return replace(record, given_vector=given, given_model=model)
 
     @staticmethod
@@ -46,7 +46,7 @@ class Recording:
         """Return the record of the next revision, or None when neither the memory nor its vector changes."""
         if after is not before:
             return self.record(before, after, vector)
-        if not vector or self._given_vector(before) == (vector, self._drafting.model):
+        if not vector or self.given_vector(before) == (vector, self._drafting.model):
             return None
         renewed = replace(before, update_time=self._drafting.now(), revision=before.revision + 1)
         return self.record(before, renewed, vector)
@@ -87,6 +87,7 @@ class Recording:
             more = self._count(after.content) - self._count(before.content)
             transaction.sessions.add_tokens(before.row, more)
 
-    def _given_vector(self, memory: Memory) -> tuple[bytes, str]:
+    def given_vector(self, memory: Memory) -> tuple[bytes, str]:
+        """Return the vector that a stored memory came with, and its model; both are empty when it came without."""
         documents = self._feed.documents([memory.row])
         return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")

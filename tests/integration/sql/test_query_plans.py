@@ -29,9 +29,11 @@ from memsvc.domain.session import (
     SessionName,
     SessionState,
 )
+from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName
 from memsvc.ports.reminders import ReminderPlace
+from memsvc.ports.upkeep import Place, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, revise
@@ -178,8 +180,35 @@ USES: dict[str, Use] = {
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
     "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
     "put_away": _put_away,
+    "lease released": lambda store: store.leases.release("n", holder="a", ended=NOW),
+    "last end": lambda store: store.leases.last_end("n"),
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
 }
+
+
+UPKEEP: dict[str, tuple[str, Callable[[UpkeepReads, Area, Place], object], tuple[Place, ...]]] = {
+    "expired": (
+        "memories_expiring",
+        lambda reads, area, after: reads.expired(area, at=NOW, after=after, limit=9),
+        ((), (1, 2)),
+    ),
+    "read often": (
+        "memories_read_often",
+        lambda reads, area, after: reads.read_often(area, least=5, at=NOW, after=after, limit=9),
+        ((), (5, 2)),
+    ),
+    "unread": (
+        "memories_unread",
+        lambda reads, area, after: reads.unread(area, since=NOW, after=after, limit=9),
+        ((), (0, 1, 2), (1, 1, 2, 3)),
+    ),
+    "least useful": (
+        "memories_useful",
+        lambda reads, area, after: reads.least_useful(area, owner=OWNER, since=NOW, at=NOW, after=after, limit=9),
+        ((), (1, 2, 3)),
+    ),
+}
+"""What upkeep asks for: by which index, how, and from which places on."""
 
 
 class _Cursor(sqlite3.Cursor):
@@ -305,6 +334,19 @@ def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStor
 
     assert any("USING INDEX memories_quarantined (" in line for line in plans.lines)
     assert not any("memories_create_time" in line for line in plans.lines)
+
+
+@pytest.mark.parametrize("area", [EVERYBODY, Area(OWNER), Area(OWNER, "web")], ids=["all", "owner", "project"])
+@pytest.mark.parametrize("name", UPKEEP)
+def test_upkeep_is_found_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans, name: str, area: Area) -> None:
+    """From the beginning and from a place in the list: nothing is sorted, and what is not due is not walked through."""
+    index, use, places = UPKEEP[name]
+    with plans.recorded():
+        for place in places:
+            use(store.upkeep, area, place)
+
+    entered = [line for line in plans.lines if line.startswith(f"SEARCH memories USING INDEX {index} (")]
+    assert len(entered) == len(plans.lines)
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)

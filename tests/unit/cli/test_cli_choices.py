@@ -19,6 +19,7 @@ from memsvc.client import sessions, values
         (choices.Mode, values.SearchMode),
         (choices.OnDuplicate, values.OnDuplicate),
         (choices.Index, values.Index),
+        (choices.MaintenanceStep, values.MaintenanceStep),
         (choices.ConflictPolicy, values.ConflictPolicy),
         (choices.ConflictState, values.ConflictState),
         (choices.Resolution, values.Resolution),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +417,38 @@ def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
     run("reminders", "ack", memory_id, "2026-03-06", code=1)
     if datetime.now(UTC).strftime("%m-%d") != "03-05":
         run("reminders", "ack", memory_id, code=1)
+
+
+def test_a_memory_is_archived_and_comes_back(run: Any) -> None:
+    """Out of lists, until it is restored."""
+    memory_id = run("add", "the walrus came by today").split()[0]
+    assert run("archive", memory_id) == f"{memory_id} archived, revision 2\n"
+    assert "walrus" not in run("list")
+    assert json.loads(run("archive", memory_id, "--json"))["memory"]["revision"] == "2"
+    run("restore", memory_id)
+    assert "walrus" in run("list")
+    run("archive", "", code=1)
+
+
+def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
+    """A dry run says what and why, a run how much; in a pipe and as JSON, for a user or for everybody."""
+    with Memsvc(address, user_id="maintained", project_id="p") as client:
+        past = datetime.now(UTC) - timedelta(days=1)
+        ids = [client.create(f"Note {number}.", expire_time=past).memory.id for number in range(2)]
+
+    dry = [line.split("\t") for line in run("maintain", "--dry-run", user="maintained").splitlines()]
+    assert dry[1:3] == [["expire", "expired", "maintained", "p", memory_id] for memory_id in ids]
+    assert [line[:4] for line in dry if line[1] == "2"] == [["expire", "2", "0", "0"]]
+    assert "Note" not in run("maintain", "--dry-run", "--everybody")
+    assert ids[0] in run("maintain", "--dry-run", "--everybody")
+    assert ids[0] not in run("maintain", "--dry-run")
+
+    told = [json.loads(line) for line in run("maintain", "--step", "expire", "--json", user="maintained").splitlines()]
+    assert [change["memoryId"] for response in told for change in response["changes"]] == ids
+    assert told[-1]["tallies"][0]["complete"]
+    done = run("maintain", user="maintained").splitlines()
+    assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive"]
+    assert all(line.endswith("all done") for line in done[1:])
 
 
 def test_a_memory_and_a_project_go_back(run: Any) -> None:

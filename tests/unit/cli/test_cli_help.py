@@ -19,6 +19,8 @@ COMMANDS = (
     "list",
     "delete",
     "promote",
+    "archive",
+    "maintain",
     "supersede",
     "search",
     "capture",

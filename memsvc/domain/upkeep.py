@@ -1,0 +1,127 @@
+"""Upkeep: what memories need done to them as time goes by, and how far doing it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
+
+
+class UpkeepStep(StrEnum):
+    """One sort of upkeep. A run takes them in this order."""
+
+    EXPIRE = "EXPIRE"
+    PROMOTE = "PROMOTE"
+    ARCHIVE = "ARCHIVE"
+    COMPACT = "COMPACT"
+    CONSOLIDATE = "CONSOLIDATE"
+
+
+class Reason(StrEnum):
+    """Why a memory is due."""
+
+    EXPIRED = "EXPIRED"
+    FINISHED = "FINISHED"
+    READ_OFTEN = "READ_OFTEN"
+    UNREAD = "UNREAD"
+    OVER_LIMIT = "OVER_LIMIT"
+    OLD_LOG = "OLD_LOG"
+    SIMILAR = "SIMILAR"
+
+
+class Doing(StrEnum):
+    """Whether a run does what is due, or only says what it would do."""
+
+    PERFORM = "PERFORM"
+    DRY_RUN = "DRY_RUN"
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Whose memories a run looks after: everybody's, those of one owner, or those of one project of an owner.
+
+    Attributes:
+        owner: `Scope.owner`, or None: everybody.
+        project_id: Empty: all projects of the owner and the global memories. Counts only with an owner.
+    """
+
+    owner: str | None = None
+    project_id: str = ""
+
+    @classmethod
+    def of(cls, scope: Scope | None) -> Area:
+        """Return the area that a scope names: its project, or all of its user; without a scope everybody."""
+        return cls() if scope is None else cls(scope.owner, scope.project_id)
+
+    def holds(self, scope: Scope) -> bool:
+        """Return whether a memory of that scope lies in the area."""
+        if self.owner is None:
+            return True
+        return scope.owner == self.owner and self.project_id in {"", scope.project_id}
+
+
+EVERYBODY = Area()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One change that a step would make.
+
+    Attributes:
+        scope: Where the memory lives.
+        row: Of the memory, as the store numbers it.
+        member_ids: Of the other memories that the change is about, such as the rest of a group to be merged.
+    """
+
+    step: UpkeepStep
+    reason: Reason
+    scope: Scope
+    memory_id: str
+    row: int
+    member_ids: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, step: UpkeepStep, reason: Reason, memory: Memory, member_ids: tuple[str, ...] = ()) -> Due:
+        """Return what is due of *memory*."""
+        return cls(step, reason, memory.scope, memory.id, memory.row, member_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How far one step is in a run.
+
+    Attributes:
+        due: Changes that were found to be due.
+        changed: Changes that were made; none in a dry run.
+        skipped: Changes that were due and could not be made, or were no longer due when their turn came.
+        is_complete: Whether nothing more is due. False while the step runs, and when it reached its limit or failed:
+            the next run goes on.
+        seconds: How long the step has taken.
+        failure: Why the step broke off, in English. Empty: it did not.
+    """
+
+    due: int = 0
+    changed: int = 0
+    skipped: int = 0
+    is_complete: bool = False
+    seconds: float = 0.0
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepProgress:
+    """How far a run is.
+
+    Attributes:
+        step: The step it is at; None in the last progress of a run.
+        changes: What was changed since the progress before; in a dry run what would be changed.
+        tallies: Of all steps that have begun, in the order in which they run.
+    """
+
+    step: UpkeepStep | None
+    doing: Doing
+    changes: tuple[Due, ...] = ()
+    tallies: Mapping[UpkeepStep, Tally] = field(default_factory=dict)

@@ -1,0 +1,104 @@
+"""Being the one who does upkeep, of all processes that share a store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from memsvc.domain.errors import MaintenanceRunningError, MemsvcError
+from memsvc.ports.leases import Leases
+
+NAME = "maintenance"
+TERM = timedelta(seconds=60)
+"""How long a leader that gives no sign of life stays the leader."""
+RENEWALS = 4
+"""How often the term is begun anew while it lasts."""
+
+log = logging.getLogger(__name__)
+
+
+class Leadership:
+    """The right to do upkeep, for as long as a run takes; renewed by a thread beside the run.
+
+    Attributes:
+        is_finished: Set by a run that did all that runs by the clock do; the next one of those is counted from then.
+    """
+
+    def __init__(self, leases: Leases, now: Callable[[], datetime], holder: str) -> None:
+        self.is_finished = False
+        self._leases = leases
+        self._now = now
+        self._holder = holder
+        self._until = now()
+
+    def take(self) -> bool:
+        """Take or renew the lease; False: another one has it."""
+        now = self._now()
+        is_taken = self._leases.take(NAME, holder=self._holder, now=now, until=now + TERM)
+        self._until = now + TERM if is_taken else now
+        return is_taken
+
+    def require(self) -> None:
+        """Return when this run still leads.
+
+        Raises:
+            MaintenanceRunningError: It gave no sign of life for a whole term, and another one has begun.
+            BackendUnavailableError: The store cannot be reached to take the lease again.
+        """
+        if self._now() >= self._until and not self.take():
+            raise MaintenanceRunningError
+
+    def release(self) -> None:
+        """Let the lease go; where that fails it ends by itself."""
+        try:
+            ended = self._now() if self.is_finished else None
+            self._leases.release(NAME, holder=self._holder, ended=ended)
+        except MemsvcError:
+            log.warning("the maintenance lease could not be released; it ends by itself", exc_info=True)
+
+
+class Leading:
+    """Gives the leadership to one run at a time, in this process and in all others on the store."""
+
+    def __init__(self, leases: Leases, now: Callable[[], datetime], new_name: Callable[[], str]) -> None:
+        """Keep it as a lease in the store; *new_name* makes names that nobody else has."""
+        self._leases = leases
+        self._now = now
+        self._new_name = new_name
+
+    @contextmanager
+    def lead(self) -> Iterator[Leadership]:
+        """Be the leader while the context is open.
+
+        Raises:
+            MaintenanceRunningError: Another run has the leadership.
+            BackendUnavailableError: The store cannot be reached.
+        """
+        leadership = Leadership(self._leases, self._now, self._new_name())
+        if not leadership.take():
+            raise MaintenanceRunningError
+        ended = threading.Event()
+        renewing = threading.Thread(target=_renew, args=(leadership, ended), name="maintenance-lease", daemon=True)
+        renewing.start()
+        try:
+            yield leadership
+        finally:
+            ended.set()
+            renewing.join()
+            leadership.release()
+
+    def last_end(self) -> datetime | None:
+        """Return when a run came to its end last, in whichever process."""
+        return self._leases.last_end(NAME)
+
+
+def _renew(leadership: Leadership, ended: threading.Event) -> None:
+    while not ended.wait(TERM.total_seconds() / RENEWALS):
+        try:
+            if not leadership.take():
+                return
+        except MemsvcError:
+            log.warning("the maintenance lease could not be renewed and will be tried again", exc_info=True)

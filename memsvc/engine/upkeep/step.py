@@ -1,0 +1,83 @@
+"""What a step of upkeep is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memsvc.domain.upkeep import Area, Due, UpkeepStep
+
+BEGINNING = ""
+"""The cursor before the first part, and after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of what is due.
+
+    Attributes:
+        due: May be empty although more parts follow, when those that were looked at need nothing.
+        next: The cursor of the next part; BEGINNING: there is none.
+    """
+
+    due: tuple[Due, ...]
+    next: str = BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of changes that were due.
+
+    Attributes:
+        changed: Those that were made.
+        skipped: How many were not, since they were no longer due or cannot be made. Nothing was written for them.
+    """
+
+    changed: tuple[Due, ...]
+    skipped: int = 0
+
+
+class Step(Protocol):
+    """One sort of upkeep: it finds what is due part by part, and does it.
+
+    A step keeps no state of a run. So a run may end after any part, by a cancel or a crash; the next one finds what
+    is left, since what was done is no longer due. Two steps never run at the same time on one store.
+    """
+
+    @property
+    def kind(self) -> UpkeepStep:
+        """Name the step."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Return how many changes one transaction takes: some milliseconds of work, since searches wait for it."""
+        ...
+
+    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+        """Return at most *limit* of what is due in *area* at *now*, beginning after the cursor *after*.
+
+        It only reads. It *must* enter its tables by an index, and *must* look at no more than a bounded number of
+        memories for each one of *limit*. The cursor is the step's own text; what was due and is not changed (a dry run,
+        or a change that was skipped) *must not* be returned again behind its cursor.
+
+        *now* is when the run began. What earlier steps of a run change has an update_time not before it, and *must*
+        be left to the next run: so a dry run lists exactly what a run would change.
+
+        Raises:
+            BackendUnavailableError: The store or an index cannot be reached.
+        """
+        ...
+
+    def apply(self, due: Sequence[Due]) -> Applied:
+        """Make changes that `part` returned, at most `batch` of them, in one transaction; return once it is durable.
+
+        Every memory *must* be looked at again inside the transaction: what is no longer due is skipped, so applying
+        twice does nothing the second time. Memories of status QUARANTINED, and of layer or tier CORE, are left alone.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached; nothing was changed.
+        """
+        ...

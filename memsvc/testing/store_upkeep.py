@@ -1,0 +1,264 @@
+"""A store finds what upkeep is due, keeps expired memories from the indexes, and gives a lease to one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
+from memsvc.domain.upkeep import EVERYBODY, Area
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.upkeep import Place, UpkeepReads, Waiting
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, revise
+
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+TICK = timedelta(microseconds=1)
+OLD: dict[str, Any] = {"create_time": NOW - DAY, "update_time": NOW - DAY}
+LEFT_ALONE: tuple[dict[str, Any], ...] = (
+    {"tier": Tier.CORE},
+    *({"status": status} for status in Status if status is not Status.ACTIVE),
+)
+"""Upkeep is never due of such memories."""
+_numbers = count(1)
+
+Listing = Callable[[UpkeepReads, Area, Place, int], list[Waiting]]
+LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
+    "expired": (
+        {"expire_time": NOW},
+        lambda reads, area, after, limit: reads.expired(area, at=NOW, after=after, limit=limit),
+    ),
+    "read often": (
+        {"layer": Layer.SHORT_TERM, "access_count": 5},
+        lambda reads, area, after, limit: reads.read_often(area, least=5, at=NOW, after=after, limit=limit),
+    ),
+    "unread": (
+        {"access_time": NOW - 2 * SECOND},
+        lambda reads, area, after, limit: reads.unread(area, since=NOW - SECOND, after=after, limit=limit),
+    ),
+    "never read": ({}, lambda reads, area, after, limit: reads.unread(area, since=NOW, after=after, limit=limit)),
+    "least useful": (
+        {},
+        lambda reads, area, after, limit: reads.least_useful(
+            area, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=after, limit=limit
+        ),
+    ),
+}
+"""Each list, and what a memory is like that is in it."""
+
+
+def distinct(**fields: Any) -> Memory:
+    """Return a memory of yesterday whose content no other has."""
+    return factories.memory(**{"content": f"Number {next(_numbers)}."} | OLD | fields)
+
+
+def rows(listed: list[Waiting]) -> list[int]:
+    """Return the rows of a list."""
+    return [waiting.row for waiting in listed]
+
+
+class StoreUpkeepContract(StoreSeams):
+    """Upkeep and leases."""
+
+    @pytest.mark.parametrize("name", LISTS)
+    def test_a_list_of_upkeep_is_read_part_by_part(self, store: MetadataStore, name: str) -> None:
+        """Equal ones in the order of rows; what was read is not read again, also when it stays as it is."""
+        fields, listing = LISTS[name]
+        written = insert(store, *(distinct(**fields) for _ in range(5)))
+        first = listing(store.upkeep, EVERYBODY, (), 2)
+        second = listing(store.upkeep, EVERYBODY, first[-1].place, 2)
+        third = listing(store.upkeep, EVERYBODY, second[-1].place, 2)
+
+        assert rows(first + second + third) == [memory.row for memory in written]
+        assert listing(store.upkeep, EVERYBODY, third[-1].place, 2) == []
+        assert listing(store.upkeep, EVERYBODY, (), 0) == []
+
+    @pytest.mark.parametrize("name", LISTS)
+    def test_upkeep_leaves_some_memories_alone(self, store: MetadataStore, name: str) -> None:
+        """Those of tier or layer CORE, and of every status but ACTIVE, withheld ones among them."""
+        fields, listing = LISTS[name]
+        insert(store, *(distinct(**fields | other) for other in (*LEFT_ALONE, {"layer": Layer.CORE})))
+        [due] = insert(store, distinct(**fields, project_id="web", session_id="s", agent_id="a"))
+
+        [found] = listing(store.upkeep, EVERYBODY, (), 9)
+        assert (found.row, found.memory_id, found.scope) == (due.row, due.id, due.scope)
+        assert (found.work_in_progress, found.content_bytes) == (False, len(due.content))
+
+    @pytest.mark.parametrize("name", LISTS)
+    def test_upkeep_keeps_to_its_area(self, store: MetadataStore, name: str) -> None:
+        """Everybody's, an owner's in all projects, or those of one project."""
+        fields, listing = LISTS[name]
+        made = [
+            distinct(**fields, **place)
+            for place in ({}, {"project_id": "web"}, {"project_id": "web-2"}, {"user_id": "ada-2"})
+        ]
+        own, web, _, _ = [memory.row for memory in insert(store, *made)]
+
+        everybody = [own, web, web + 1] if name == "least useful" else [own, web, web + 1, web + 2]
+        assert rows(listing(store.upkeep, EVERYBODY, (), 9)) == everybody
+        assert rows(listing(store.upkeep, Area(OWNER), (), 9)) == [own, web, web + 1]
+        assert rows(listing(store.upkeep, Area(OWNER, "web"), (), 9)) == [web]
+        assert rows(listing(store.upkeep, Area(OWNER, "we"), (), 9)) == []
+
+    def test_expired_memories_come_by_their_time(self, store: MetadataStore) -> None:
+        """The first to expire first, up to the very moment; finished work is told apart."""
+        late, early, work, _, _ = insert(
+            store,
+            distinct(expire_time=NOW),
+            distinct(expire_time=NOW - SECOND, layer=Layer.SHORT_TERM),
+            distinct(expire_time=NOW, work_in_progress=True, content="进行中"),
+            distinct(expire_time=NOW + TICK),
+            distinct(),
+        )
+
+        found = store.upkeep.expired(EVERYBODY, at=NOW, after=(), limit=9)
+        assert rows(found) == [early.row, late.row, work.row]
+        assert [(one.work_in_progress, one.content_bytes) for one in found][-1] == (True, 9)
+
+    def test_what_is_read_often_is_short_term_and_settled(self, store: MetadataStore) -> None:
+        """Not what is read less, expires by then, is still worked on, is a message, or was changed just now."""
+        fields: dict[str, Any] = {"layer": Layer.SHORT_TERM}
+        often, enough, *_ = insert(
+            store,
+            distinct(**fields, access_count=9, expire_time=NOW + TICK),
+            distinct(**fields, access_count=5, update_time=NOW - TICK),
+            distinct(**fields, access_count=4),
+            distinct(**fields, access_count=5, expire_time=NOW),
+            distinct(**fields, access_count=5, work_in_progress=True),
+            distinct(**fields, access_count=5, kind=Kind.MESSAGE),
+            distinct(**fields | {"update_time": NOW}, access_count=5),
+            distinct(access_count=5),
+        )
+
+        assert rows(store.upkeep.read_often(EVERYBODY, least=5, at=NOW, after=(), limit=9)) == [enough.row, often.row]
+
+    def test_unread_memories_come_by_their_last_use(self, store: MetadataStore) -> None:
+        """Never read ones first, by age; not what was read, made or changed since."""
+        since = NOW - 10 * DAY
+
+        def kept(created: int, read: int | None = None, changed: int | None = None, **fields: Any) -> Memory:
+            times = {
+                "create_time": NOW - created * DAY,
+                "update_time": NOW - (created if changed is None else changed) * DAY,
+                "access_time": None if read is None else NOW - read * DAY,
+            }
+            return distinct(**fields | times)
+
+        made = [
+            kept(30, 12), kept(40, 20), kept(11), kept(50), kept(50, 20), kept(10), kept(60, 10), kept(60, 10, 10),
+            kept(60, changed=3), kept(60, 30, layer=Layer.SHORT_TERM),
+        ]  # fmt: skip
+        later, read, young, old, longer, *_ = [memory.row for memory in insert(store, *made)]
+
+        expected = [old, young, longer, read, later]
+        assert rows(store.upkeep.unread(EVERYBODY, since=since, after=(), limit=9)) == expected
+        found: list[Waiting] = []
+        while part := store.upkeep.unread(EVERYBODY, since=since, after=found[-1].place if found else (), limit=1):
+            found += part
+        assert rows(found) == expected
+
+    def test_owners_who_keep_too_much_are_told(self, store: MetadataStore) -> None:
+        """By how many bytes; only what may be archived and is not of this very moment counts."""
+        insert(
+            store,
+            distinct(content="12345"),
+            distinct(content="一二", project_id="web"),
+            distinct(content="1234567890", user_id="bob"),
+            distinct(content="123456789a", update_time=NOW),
+            distinct(content="123456789b", layer=Layer.SHORT_TERM),
+            *(distinct(**other) for other in LEFT_ALONE),
+        )
+        bob = OWNER.replace("ada", "bob")
+
+        def above(area: Area, content_bytes: int, *, since: datetime = NOW - 2 * DAY) -> dict[str, int]:
+            return store.upkeep.above(area, content_bytes=content_bytes, since=since, at=NOW)
+
+        assert above(EVERYBODY, 9) == {OWNER: 2, bob: 1}
+        assert above(EVERYBODY, 10) == {OWNER: 1}
+        assert above(Area(bob), 9) == {bob: 1}
+        assert above(Area(OWNER, "web"), 10) == {OWNER: 1}
+        assert above(EVERYBODY, 11) == {}
+        assert above(EVERYBODY, 9, since=NOW) == {}
+
+    def test_the_least_useful_come_first(self, store: MetadataStore) -> None:
+        """The least important, of those the least often read, of those the oldest; no one else's."""
+        made = [
+            distinct(importance=5), distinct(importance=1, access_count=2), distinct(importance=1),
+            distinct(importance=1), distinct(importance=1, user_id="bob"), distinct(importance=1, update_time=NOW),
+            distinct(importance=1, create_time=NOW - 3 * DAY, update_time=NOW - 3 * DAY),
+        ]  # fmt: skip
+        vital, used, first, second, *_ = [memory.row for memory in insert(store, *made)]
+
+        found = store.upkeep.least_useful(EVERYBODY, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=(), limit=9)
+        assert rows(found) == [first, second, used, vital]
+
+    def test_expired_memories_are_not_for_the_indexes(self, store: MetadataStore) -> None:
+        """Their entries go and come back with them; all else of them stays where it was."""
+        memory, other = insert(store, factories.memory("put away"), factories.memory("kept"))
+        store.feed.mark_applied(store.feed.pending(limit=9))
+        with store.transaction() as transaction:
+            [expired] = transaction.put_away([memory], Status.EXPIRED)
+
+        assert [change.row for change in store.feed.pending(limit=9)] == [memory.row]
+        assert [document.memory for document in store.feed.documents([memory.row, other.row])] == [other]
+        assert [document.memory for document in store.feed.scan(after_row=0, limit=9)] == [other]
+        assert [one.row for one in store.feed.expected(after_row=0, limit=9)] == [other.row]
+        assert store.feed.indexable() == 1
+        assert store.memories.get([memory.id], reach=ADA) == {memory.id: expired}
+
+        revise(store, expired, status=Status.ACTIVE)
+        assert store.feed.indexable() == 2
+
+    def test_a_lease_is_had_by_one(self, store: MetadataStore) -> None:
+        """Until its time is over or it is let go; who has it may prolong it; names do not hinder one another."""
+        leases = store.leases
+        assert leases.take("n", holder="a", now=NOW, until=NOW + SECOND)
+        assert not leases.take("n", holder="b", now=NOW, until=NOW + SECOND)
+        assert leases.take("名", holder="b", now=NOW, until=NOW + SECOND)
+        assert leases.take("n", holder="a", now=NOW, until=NOW + 2 * SECOND)
+        assert not leases.take("n", holder="b", now=NOW + 2 * SECOND - TICK, until=NOW + DAY)
+
+        assert leases.take("n", holder="b", now=NOW + 2 * SECOND, until=NOW + DAY)
+        assert not leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
+        leases.release("n", holder="a", ended=NOW)
+        assert not leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
+        leases.release("n", holder="b", ended=None)
+        assert leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
+
+    def test_the_end_of_work_is_remembered(self, store: MetadataStore) -> None:
+        """The last one that was finished, whoever holds the lease since; nobody else can tell of one."""
+        leases = store.leases
+        assert leases.last_end("n") is None
+        leases.release("n", holder="a", ended=NOW)
+        assert leases.last_end("n") is None
+
+        leases.take("n", holder="a", now=NOW, until=NOW + SECOND)
+        leases.release("n", holder="a", ended=NOW + TICK)
+        leases.take("n", holder="b", now=NOW + DAY, until=NOW + 2 * DAY)
+        leases.release("n", holder="a", ended=NOW + DAY)
+        assert leases.last_end("n") == NOW + TICK
+        leases.release("n", holder="b", ended=None)
+        assert leases.last_end("n") == NOW + TICK
+
+    def test_one_of_many_gets_a_lease(self, store: MetadataStore) -> None:
+        """However many ask at the same time."""
+        start, taken = threading.Barrier(8), []
+
+        def ask(number: int) -> None:
+            start.wait()
+            if store.leases.take("n", holder=str(number), now=NOW, until=NOW + SECOND):
+                taken.append(number)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert len(taken) == 1

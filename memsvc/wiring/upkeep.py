@@ -1,0 +1,52 @@
+"""What looks after the memories by itself."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from datetime import timedelta
+from random import Random
+
+from memsvc.engine.upkeep.archive import Archive, ArchiveRules
+from memsvc.engine.upkeep.expire import Expire
+from memsvc.engine.upkeep.leading import Leading
+from memsvc.engine.upkeep.promote import PromoteOften
+from memsvc.engine.upkeep.run import Bounds, Maintenance
+from memsvc.engine.upkeep.schedule import Schedule, Timetable
+from memsvc.engine.upkeep.step import Step
+from memsvc.settings import MaintenanceSettings, Settings
+from memsvc.wiring.backends import Backends
+from memsvc.wiring.indexing import Indexing
+from memsvc.wiring.writing import Writing
+
+
+def upkeep(settings: Settings, backends: Backends, index: Indexing, writes: Writing, stack: ExitStack) -> Maintenance:
+    """Make what runs the steps, and start what runs them by the clock; *stack* stops it."""
+    chosen, now = settings.maintenance, backends.now
+    leading = Leading(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
+    maintenance = Maintenance(
+        _steps(chosen, backends, writes),
+        leading,
+        index.performance,
+        now,
+        Bounds(chosen.changes_per_step, chosen.steps),
+        flush_accesses=writes.accesses.flush,
+    )
+    if chosen.interval_minutes:
+        interval, jitter = timedelta(minutes=chosen.interval_minutes), timedelta(minutes=chosen.jitter_minutes)
+        timetable = Timetable(interval, jitter, chosen.steps)
+        schedule = Schedule(maintenance, leading, timetable, now, Random())  # noqa: S311 - no secret
+        schedule.start()
+        stack.callback(schedule.stop)
+    return maintenance
+
+
+def _steps(chosen: MaintenanceSettings, backends: Backends, writes: Writing) -> list[Step]:
+    reads, now = backends.metadata.upkeep, backends.now
+    committer, recording = writes.committer, writes.recording
+    rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
+    return [
+        Expire(reads, committer, recording, now),
+        PromoteOften(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
+        Archive(reads, committer, recording, now, rules),
+    ]

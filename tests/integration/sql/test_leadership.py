@@ -1,0 +1,66 @@
+"""Two processes on one store: one of them does upkeep, and the other one when that is dead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from backends.sql import SQL, SqlSettings
+from memsvc.domain.errors import MaintenanceRunningError
+from memsvc.engine.upkeep.leading import TERM, Leading
+from memsvc.ports.backend import BackendContext
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import Clock
+
+LEADER = """
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from backends.sql import SQL, SqlSettings
+from memsvc.engine.upkeep.leading import Leading
+from memsvc.ports.backend import BackendContext
+
+now = datetime.fromisoformat(sys.argv[2])
+with SQL.open(SqlSettings(), BackendContext(Path(sys.argv[1]), lambda: now)) as store:
+    with Leading(store.leases, lambda: now, lambda: "the other process").lead():
+        print("leading", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_dead_process_is_succeeded_when_its_term_is_over(context: BackendContext) -> None:
+    """Not before, so that one that is only slow is never joined; after it at once."""
+    clock = Clock()
+    with SQL.open(SqlSettings(), context) as store:
+        leading = Leading(store.leases, clock, lambda: "this process")
+        arguments = [sys.executable, "-c", LEADER, str(context.directory), NOW.isoformat()]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "leading\n"
+            with pytest.raises(MaintenanceRunningError), leading.lead():
+                pass
+            other.kill()
+            other.wait()
+
+        clock.moment = NOW + TERM - timedelta(microseconds=1)
+        with pytest.raises(MaintenanceRunningError), leading.lead():
+            pass
+        clock.moment = NOW + TERM
+        with leading.lead() as leadership:
+            leadership.require()
+            leadership.is_finished = True
+        assert leading.last_end() == clock.moment
+
+
+def test_a_process_that_ends_well_is_succeeded_at_once(context: BackendContext) -> None:
+    """It lets the lease go."""
+    with SQL.open(SqlSettings(), context) as store:
+        arguments = [sys.executable, "-c", LEADER, str(context.directory), NOW.isoformat()]
+        subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+
+        with Leading(store.leases, Clock(), lambda: "this process").lead() as leadership:
+            leadership.require()

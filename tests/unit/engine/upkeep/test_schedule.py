@@ -1,0 +1,108 @@
+"""Upkeep by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+from memsvc.domain.memory import Status
+from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
+from memsvc.engine.performance import Performance
+from memsvc.engine.upkeep.expire import Expire
+from memsvc.engine.upkeep.leading import Leading
+from memsvc.engine.upkeep.run import Bounds, Maintenance
+from memsvc.engine.upkeep.schedule import Schedule, Timetable
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.recording import Recording
+from tests.unit.engine.write.desk import DIMENSION, MODEL, Clock, Desk, open_desk
+
+HOUR = timedelta(hours=1)
+
+
+@contextmanager
+def replica(
+    directory: Path, clock: Clock, name: str, jitter: timedelta = timedelta()
+) -> Iterator[tuple[Desk, Schedule]]:
+    """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
+    with open_desk("sql", directory, clock) as desk:
+        drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
+        step = Expire(desk.store.upkeep, desk.writing.committer, Recording(drafting, desk.store.feed), clock)
+        numbers = iter(range(100))
+        leading = Leading(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
+        runs = Maintenance([step], leading, Performance(clock), clock, Bounds(), flush_accesses=lambda: None)
+        timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
+        yield desk, Schedule(runs, leading, timetable, clock, Random(7))
+
+
+def test_it_runs_every_hour(tmp_path: Path) -> None:
+    """From start to first run, and from end to next."""
+    clock = Clock()
+    with replica(tmp_path, clock, "a") as (desk, schedule):
+        note = desk.create("x", expire_time=clock()).memory
+        assert schedule.look() is None
+        clock.advance(minutes=59)
+        assert schedule.look() is None
+
+        clock.advance(minutes=1)
+        ended = schedule.look()
+
+        assert ended is not None
+        assert ended.tallies[UpkeepStep.EXPIRE].changed == 1
+        stored = desk.stored(note.id)
+        assert stored is not None
+        assert stored.status is Status.EXPIRED
+        assert schedule.next_time() == clock() + HOUR
+        assert schedule.look() is None
+
+
+def test_a_restart_does_not_put_it_off(tmp_path: Path) -> None:
+    """The store knows when the last run ended, whoever did it."""
+    clock = Clock()
+    with replica(tmp_path, clock, "a") as (_, schedule):
+        clock.advance(hours=1)
+        assert schedule.look() is not None
+    clock.advance(minutes=40)
+    with replica(tmp_path, clock, "b") as (_, schedule):
+        assert schedule.look() is None
+        clock.advance(minutes=20)
+        assert schedule.look() is not None
+
+
+def test_two_processes_do_not_do_it_twice(tmp_path: Path) -> None:
+    """While one does it the other does not, and when it is done there is nothing to do for an hour."""
+    clock = Clock()
+    with replica(tmp_path, clock, "a") as (_, first), replica(tmp_path, clock, "b") as (_, second):
+        clock.advance(hours=1)
+        running = first._maintenance.run(EVERYBODY, (), Doing.PERFORM)
+        next(running)
+        assert second.look() is None
+        list(running)
+
+        assert second.look() is None
+        clock.advance(hours=1)
+        assert second.look() is not None
+        assert first.look() is None
+
+
+def test_jitter_makes_it_late_by_a_part_of_itself(tmp_path: Path) -> None:
+    """So that processes which start together do not ask together."""
+    clock = Clock()
+    with replica(tmp_path, clock, "a", jitter=HOUR) as (_, schedule):
+        assert clock() + HOUR < schedule.next_time() < clock() + 2 * HOUR
+
+
+def test_a_stop_ends_a_run_and_the_thread(tmp_path: Path) -> None:
+    """Between two parts: what is left is for the next one."""
+    clock = Clock()
+    with replica(tmp_path, clock, "a") as (_, schedule):
+        schedule.start()
+        schedule.stop()
+        clock.advance(hours=1)
+        ended = schedule.look()
+
+        assert ended is not None
+        assert ended.step is UpkeepStep.EXPIRE
+        assert schedule.next_time() <= clock()
