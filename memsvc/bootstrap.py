@@ -17,6 +17,7 @@ from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
+from memsvc.wiring.consolidating import consolidating
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
@@ -50,6 +51,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     index = indexing(settings, directory, backends, stack)
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
+    merged = consolidating(settings, backends, index, writes)
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
@@ -62,8 +64,11 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         supersede=writes.supersede,
         promote=writes.promote,
+        consolidate=merged.consolidate,
+        undo_consolidation=merged.undo,
+        summarize_period=merged.summarize,
         archive=writes.archive,
-        maintenance=upkeep(settings, backends, index, writes, stack),
+        maintenance=upkeep(settings, backends, index, writes, merged.steps, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),

@@ -10,6 +10,7 @@ from datetime import datetime
 from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_history import InprocCheckpoints
+from backends.inproc.metadata_logs import InprocLogs
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
@@ -21,6 +22,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.upkeep import UpkeepReads
@@ -43,6 +45,7 @@ class InprocMetadataStore:
         self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
+        self._logs = InprocLogs(self._current)
         self._upkeep = InprocUpkeepReads(self._current)
         self._leases = InprocLeases(self._current, self._change)
 
@@ -80,6 +83,11 @@ class InprocMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
+        return self._logs
 
     @property
     def upkeep(self) -> UpkeepReads:

@@ -16,6 +16,7 @@ from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.leases import SqlLeases
+from backends.sql.logs import SqlLogs
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.schema import bring_up_to_date
 from backends.sql.sessions import SqlSessionReads
@@ -28,6 +29,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.upkeep import UpkeepReads
@@ -50,6 +52,7 @@ class SqlMetadataStore:
         self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
         self._conflicts = SqlConflictReads(database)
+        self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
 
@@ -87,6 +90,11 @@ class SqlMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
+        return self._logs
 
     @property
     def upkeep(self) -> UpkeepReads:

@@ -22,6 +22,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.upkeep import UpkeepReads
 
@@ -356,6 +357,11 @@ class MetadataStore(Protocol):
     @property
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints, and what is left of purged memories."""
+        ...
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
         ...
 
     @property

@@ -21,6 +21,7 @@ from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_lists import StoreListsContract
+from memsvc.testing.store_logs import StoreLogsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
@@ -45,6 +46,7 @@ class MetadataStoreContract(
     StoreChangesContract,
     StoreHistoryContract,
     StoreEssentialsContract,
+    StoreLogsContract,
     StoreUpkeepContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
