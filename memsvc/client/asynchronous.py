@@ -9,6 +9,7 @@ from memsvc.client.capturing import Captures
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
+from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
 from memsvc.client.maintaining import Maintenance
@@ -23,7 +24,19 @@ from memsvc.v1 import types_pb2 as types
 
 
 class AsyncMemsvc(
-    Writes, Reads, Contexts, Conflicts, Promotions, Maintenance, Captures, Sessions, History, Upkeep, Watches, Reviews
+    Writes,
+    Reads,
+    Contexts,
+    Conflicts,
+    Promotions,
+    Consolidations,
+    Maintenance,
+    Captures,
+    Sessions,
+    History,
+    Upkeep,
+    Watches,
+    Reviews,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

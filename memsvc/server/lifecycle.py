@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.server import calls
+from memsvc.server.consolidation import ConsolidationMethods
 from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
@@ -26,7 +27,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 PROGRESS_SECONDS = 1.0
 
 
-class LifecycleServicer(CheckpointMethods, PromotionMethods, MaintenanceMethods, pb_grpc.LifecycleServiceServicer):
+class LifecycleServicer(
+    CheckpointMethods, PromotionMethods, ConsolidationMethods, MaintenanceMethods, pb_grpc.LifecycleServiceServicer
+):
     """Looks after the memories as a whole."""
 
     def __init__(self, edge: Edge) -> None:
