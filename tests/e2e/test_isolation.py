@@ -12,6 +12,7 @@ import pytest
 
 from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
+from memsvc.v1 import consolidation_pb2 as consolidation_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
@@ -21,6 +22,7 @@ from memsvc.v1 import promotion_pb2 as promotion_pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import summaries_pb2 as summaries_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
@@ -639,6 +641,27 @@ def PromoteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
     """What is not there for the stranger cannot be promoted."""
     for memory_id in stranger.ids:
         yield [promotion_pb.PromoteMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def ConsolidateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Only the stranger's own project is looked at; what is private to a session is merged by nobody."""
+    for dry_run in (True, False):
+        yield [consolidation_pb.ConsolidateMemoriesRequest(scope=stranger.scope, threshold=0, dry_run=dry_run)], OK
+
+
+@case
+def UndoConsolidation(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger cannot be taken apart."""
+    for memory_id in stranger.ids:
+        yield [consolidation_pb.UndoConsolidationRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def SummarizePeriod(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nobody sums up what is private; what is the owner's is not there for others."""
+    request = summaries_pb.SummarizePeriodRequest(scope=stranger.scope, topic="secretprivate")
+    yield [request], grpc.StatusCode.FAILED_PRECONDITION
 
 
 @case
