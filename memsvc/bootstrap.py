@@ -16,6 +16,7 @@ from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
+from memsvc.wiring.consolidating import consolidating
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.measuring import Measured
@@ -54,6 +55,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
+    merged = consolidating(settings, backends, index, writes)
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
@@ -66,8 +68,11 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         importing=writes.importing,
         supersede=writes.supersede,
         promote=writes.promote,
+        consolidate=merged.consolidate,
+        undo_consolidation=merged.undo,
+        summarize_period=merged.summarize,
         archive=writes.archive,
-        maintenance=upkeep(settings, backends, index, writes, stack),
+        maintenance=upkeep(settings, backends, index, writes, merged.steps, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),

@@ -193,6 +193,19 @@ class ReminderSettings(_Part):
             raise ValueError(message) from None
 
 
+class ConsolidationSettings(_Part):
+    """Merging memories that say the same, and summing up daily logs, months and topics."""
+
+    threshold: float = Field(default=0.5, ge=0, le=1)
+    """The least similarity (cosine of centred vectors) of memories that are compared word by word."""
+    log_days: float = Field(default=7.0, gt=0, le=36_500)
+    """How many days after its day a daily log is summed up and archived."""
+    log_tokens: int = Field(default=200, ge=20, le=10_000)
+    """How long the summary of a daily log may be."""
+    summary_tokens: int = Field(default=500, ge=20, le=10_000)
+    """How long the summary of a month or topic may be, unless the call says otherwise."""
+
+
 class WatchSettings(_Part):
     """How changes are told to those who watch."""
 
@@ -298,6 +311,9 @@ class Settings(BaseSettings):
     """Trust and quarantine."""
     reminders: ReminderSettings = ReminderSettings()
     """What comes due."""
+
+    consolidation: ConsolidationSettings = ConsolidationSettings()
+    """Merging and summing up."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     metrics: MetricsSettings = MetricsSettings()

@@ -11,6 +11,7 @@ from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.integrity import InprocIntegrityReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_history import InprocCheckpoints
+from backends.inproc.metadata_logs import InprocLogs
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
@@ -24,6 +25,7 @@ from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
@@ -49,6 +51,7 @@ class InprocMetadataStore:
         self._conflicts = InprocConflictReads(self._current)
         self._reminders = InprocReminderReads(self._current)
         self._integrity = InprocIntegrityReads(self._current)
+        self._logs = InprocLogs(self._current)
         self._upkeep = InprocUpkeepReads(self._current)
         self._leases = InprocLeases(self._current, self._change)
 
@@ -96,6 +99,11 @@ class InprocMetadataStore:
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
         return self._integrity
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
+        return self._logs
 
     @property
     def upkeep(self) -> UpkeepReads:

@@ -17,6 +17,7 @@ from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.leases import SqlLeases
+from backends.sql.logs import SqlLogs
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
@@ -31,6 +32,7 @@ from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
@@ -56,6 +58,7 @@ class SqlMetadataStore:
         self._conflicts = SqlConflictReads(database)
         self._reminders = SqlReminderReads(database)
         self._integrity = SqlIntegrityReads(database)
+        self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
 
@@ -103,6 +106,11 @@ class SqlMetadataStore:
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
         return self._integrity
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
+        return self._logs
 
     @property
     def upkeep(self) -> UpkeepReads:

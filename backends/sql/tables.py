@@ -82,6 +82,10 @@ IS_UNIQUE = memories.c.is_unique == ONE
 IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
+IS_LOG = sa.and_(
+    sa.func.substr(memories.c.key, sa.literal_column("1"), sa.literal_column("6")) == sa.literal_column("'daily/'"),
+    memories.c.status == sa.literal_column("'ACTIVE'"),
+)
 IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
 _IS_KEPT_UP = sa.and_(
     memories.c.status == sa.literal_column("'ACTIVE'"),
@@ -114,6 +118,7 @@ _conditional("memories_core", IS_CORE, _c.owner, _c.project_id)
 _conditional("memories_active_tier", IS_ACTIVE_TIER, _c.owner, _c.project_id)
 _conditional("memories_preference", IS_PREFERENCE, _c.owner, _c.project_id)
 _conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.update_time)
+_conditional("memories_logs", IS_LOG, _c.key, _c.owner, _c.project_id)
 # What upkeep looks for, each list in its order; owner and project so that those of others are passed over in the index.
 _conditional("memories_expiring", IS_EXPIRING, _c.expire_time, _c.row, _c.owner, _c.project_id)
 _conditional("memories_read_often", IS_PROMOTABLE, _c.access_count, _c.row, _c.owner, _c.project_id)

@@ -10,6 +10,7 @@ from memsvc.cli import (
     capturing,
     changes,
     conflicts,
+    consolidating,
     contexts,
     demo,
     flushing,
@@ -46,6 +47,9 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(changes.promote)
+app.command()(consolidating.consolidate)
+app.command("undo-consolidation")(consolidating.undo_consolidation)
+app.command()(consolidating.summarize)
 app.command()(maintaining.archive)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")

@@ -58,6 +58,7 @@ _ADVICE = {
     "NOT_QUARANTINED": "See what waits with `memsvc quarantine list`.",
     "CURSOR_EXPIRED": "Leave out --cursor.",
     "REINDEX_RUNNING": "Wait until it has ended.",
+    "NOTHING_TO_SUMMARIZE": "Name another month or topic; `memsvc list` shows what there is.",
     "MAINTENANCE_RUNNING": "Wait until it has ended, or look with --dry-run, which need not wait.",
     "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
     "INTERNAL": "The service's log says more.",

@@ -9,6 +9,7 @@ from memsvc.client.capturing import Captures
 from memsvc.client.channel import DEFAULT_ADDRESS
 from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
+from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
 from memsvc.client.history import History
 from memsvc.client.maintaining import Maintenance
@@ -30,6 +31,7 @@ class AsyncMemsvc(
     Conflicts,
     Promotions,
     Reminders,
+    Consolidations,
     Maintenance,
     Captures,
     Sessions,

@@ -262,6 +262,20 @@ class MaintenanceRunningError(MemsvcError):
         super().__init__("A maintenance run is under way already; wait for it to end. A dry run need not wait.")
 
 
+class NothingToSummarizeError(MemsvcError):
+    """No memory of the project is of the period and topic that were to be summed up."""
+
+    reason = "NOTHING_TO_SUMMARIZE"
+
+    def __init__(self, period: str, topic: str) -> None:
+        about = f" about {topic!r}" if topic else ""
+        super().__init__(
+            f"The project has no memories of {period!r}{about} to sum up: name another period or topic.",
+            period=period,
+            topic=topic,
+        )
+
+
 class SessionNotFoundError(MemsvcError):
     """No session of this id was opened in exactly the scope's project."""
 

@@ -68,5 +68,11 @@ HEARTBEAT_MIN_SECONDS = 1
 HEARTBEAT_MAX_SECONDS = 300
 HEARTBEAT_DEFAULT_SECONDS = 15
 """How long a watch may be silent."""
+GROUPS = 200
+GROUPS_DEFAULT = 50
+"""Groups of one consolidation."""
+TOPIC = 128
+SUMMARY_TOKENS_MIN = 20
+SUMMARY_TOKENS = 10_000
 SHORT_TERM_DAYS = 14
 """The time to live of a SHORT_TERM memory that names none."""

@@ -10,6 +10,8 @@ from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
+from memsvc.engine.consolidation.consolidate import Consolidate
+from memsvc.engine.consolidation.undoing import UndoConsolidation
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
 from memsvc.engine.history.checkpoints import Checkpoints
@@ -30,6 +32,7 @@ from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.summaries.periods import SummarizePeriod
 from memsvc.engine.upkeep.run import Maintenance
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
@@ -53,6 +56,9 @@ class Application:
     importing: Importing
     supersede: Supersede
     promote: Promote
+    consolidate: Consolidate
+    undo_consolidation: UndoConsolidation
+    summarize_period: SummarizePeriod
     archive: ArchiveOne
     maintenance: Maintenance
     resolve: Resolve

@@ -23,6 +23,7 @@ from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.upkeep import UpkeepReads
@@ -368,6 +369,11 @@ class MetadataStore(Protocol):
     @property
     def integrity(self) -> IntegrityReads:
         """Read what is wrong."""
+        ...
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.server import calls
+from memsvc.server.consolidation import ConsolidationMethods
 from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
@@ -31,6 +32,7 @@ PROGRESS_SECONDS = 1.0
 class LifecycleServicer(
     CheckpointMethods,
     PromotionMethods,
+    ConsolidationMethods,
     ReminderMethods,
     IntegrityMethods,
     MaintenanceMethods,

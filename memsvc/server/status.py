@@ -125,6 +125,7 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
     errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NothingToSummarizeError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.MaintenanceRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.SessionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     errors.SessionExistsError: Row(_CODE.ALREADY_EXISTS, _resource),

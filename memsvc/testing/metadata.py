@@ -23,6 +23,7 @@ from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_lists import StoreListsContract
+from memsvc.testing.store_logs import StoreLogsContract
 from memsvc.testing.store_names import StoreNamesContract
 from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
@@ -50,6 +51,7 @@ class MetadataStoreContract(
     StoreHistoryContract,
     StoreEssentialsContract,
     StoreIntegrityContract,
+    StoreLogsContract,
     StoreUpkeepContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""

@@ -163,6 +163,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
     metadata. Wait until it has ended; a dry run need not wait.
     """
+    ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 64
+    """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
+    topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
+    or later.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -312,5 +317,10 @@ ERROR_REASON_MAINTENANCE_RUNNING: ErrorReason.ValueType  # 60
 """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
 way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
 metadata. Wait until it has ended; a dry run need not wait.
+"""
+ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 64
+"""ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
+topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
+or later.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -3,12 +3,14 @@
 import grpc
 import warnings
 
+from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
+from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -103,6 +105,21 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/CheckIntegrity',
                 request_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
+                _registered_method=True)
+        self.ConsolidateMemories = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ConsolidateMemories',
+                request_serializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.FromString,
+                _registered_method=True)
+        self.UndoConsolidation = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/UndoConsolidation',
+                request_serializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.FromString,
+                _registered_method=True)
+        self.SummarizePeriod = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/SummarizePeriod',
+                request_serializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.FromString,
                 _registered_method=True)
         self.RunMaintenance = channel.unary_stream(
                 '/memsvc.v1.LifecycleService/RunMaintenance',
@@ -218,8 +235,31 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ConsolidateMemories(self, request, context):
+        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+        be undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoConsolidation(self, request, context):
+        """UndoConsolidation takes a merged memory apart again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizePeriod(self, request, context):
+        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RunMaintenance(self, request, context):
-        """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress.
+        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+        its progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -294,6 +334,21 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.CheckIntegrity,
                     request_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.SerializeToString,
+            ),
+            'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConsolidateMemories,
+                    request_deserializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.SerializeToString,
+            ),
+            'UndoConsolidation': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoConsolidation,
+                    request_deserializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.SerializeToString,
+            ),
+            'SummarizePeriod': grpc.unary_unary_rpc_method_handler(
+                    servicer.SummarizePeriod,
+                    request_deserializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.SerializeToString,
             ),
             'RunMaintenance': grpc.unary_stream_rpc_method_handler(
                     servicer.RunMaintenance,
@@ -635,6 +690,87 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/CheckIntegrity',
             memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
             memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConsolidateMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ConsolidateMemories',
+            memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoConsolidation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/UndoConsolidation',
+            memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.SerializeToString,
+            memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizePeriod(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/SummarizePeriod',
+            memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.SerializeToString,
+            memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.FromString,
             options,
             channel_credentials,
             insecure,

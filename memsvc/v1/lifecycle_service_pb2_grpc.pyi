@@ -5,12 +5,14 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import consolidation_pb2 as _consolidation_pb2
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
+from memsvc.v1 import summaries_pb2 as _summaries_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -82,8 +84,18 @@ class LifecycleServiceStub:
     """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
     differences of the indexes, and puts them right on request.
     """
+    ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_consolidation_pb2.ConsolidateMemoriesRequest, _consolidation_pb2.ConsolidateMemoriesResponse]
+    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+    be undone.
+    """
+    UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_consolidation_pb2.UndoConsolidationRequest, _consolidation_pb2.UndoConsolidationResponse]
+    """UndoConsolidation takes a merged memory apart again."""
+    SummarizePeriod: _grpc.UnaryUnaryMultiCallable[_summaries_pb2.SummarizePeriodRequest, _summaries_pb2.SummarizePeriodResponse]
+    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
     RunMaintenance: _grpc.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]
-    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+    its progress.
+    """
     ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]
     """ArchiveMemory puts a memory out of use. It can come back."""
 
@@ -136,8 +148,18 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
     differences of the indexes, and puts them right on request.
     """
+    ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_consolidation_pb2.ConsolidateMemoriesRequest, _consolidation_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
+    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+    be undone.
+    """
+    UndoConsolidation: _aio.UnaryUnaryMultiCallable[_consolidation_pb2.UndoConsolidationRequest, _consolidation_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
+    """UndoConsolidation takes a merged memory apart again."""
+    SummarizePeriod: _aio.UnaryUnaryMultiCallable[_summaries_pb2.SummarizePeriodRequest, _summaries_pb2.SummarizePeriodResponse]  # type: ignore[assignment]
+    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
     RunMaintenance: _aio.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
-    """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+    its progress.
+    """
     ArchiveMemory: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
     """ArchiveMemory puts a memory out of use. It can come back."""
 
@@ -261,12 +283,40 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ConsolidateMemories(
+        self,
+        request: _consolidation_pb2.ConsolidateMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consolidation_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_consolidation_pb2.ConsolidateMemoriesResponse]]:
+        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+        be undone.
+        """
+
+    @_abc_1.abstractmethod
+    def UndoConsolidation(
+        self,
+        request: _consolidation_pb2.UndoConsolidationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consolidation_pb2.UndoConsolidationResponse, _abc.Awaitable[_consolidation_pb2.UndoConsolidationResponse]]:
+        """UndoConsolidation takes a merged memory apart again."""
+
+    @_abc_1.abstractmethod
+    def SummarizePeriod(
+        self,
+        request: _summaries_pb2.SummarizePeriodRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_summaries_pb2.SummarizePeriodResponse, _abc.Awaitable[_summaries_pb2.SummarizePeriodResponse]]:
+        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+
+    @_abc_1.abstractmethod
     def RunMaintenance(
         self,
         request: _maintenance_pb2.RunMaintenanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_maintenance_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_maintenance_pb2.RunMaintenanceResponse]]:
-        """RunMaintenance expires, promotes and archives memories as is due, or lists what is due, and tells its progress."""
+        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+        its progress.
+        """
 
     @_abc_1.abstractmethod
     def ArchiveMemory(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from random import Random
@@ -20,12 +21,19 @@ from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing
 
 
-def upkeep(settings: Settings, backends: Backends, index: Indexing, writes: Writing, stack: ExitStack) -> Maintenance:
-    """Make what runs the steps, and start what runs them by the clock; *stack* stops it."""
+def upkeep(
+    settings: Settings,
+    backends: Backends,
+    index: Indexing,
+    writes: Writing,
+    others: Sequence[Step],
+    stack: ExitStack,
+) -> Maintenance:
+    """Make what runs the steps, *others* too, and start what runs them by the clock; *stack* stops it."""
     chosen, now = settings.maintenance, backends.now
     leading = Leading(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     maintenance = Maintenance(
-        _steps(chosen, backends, writes),
+        [*_steps(chosen, backends, writes), *others],
         leading,
         index.performance,
         now,

@@ -61,6 +61,8 @@ class Writing:
     committer: Committer
     drafting: Drafting
     recording: Recording
+    placing: Placing
+    requests: Requests
     watching: Watching
     reviewing: Reviewing
     checkpoints: Checkpoints
@@ -112,6 +114,8 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         accesses=accesses,
         drafting=drafting,
         recording=recording,
+        placing=placing,
+        requests=requests,
         watching=_watching(settings, store, committer, stack),
         reviewing=Reviewing(drafting, recording, requests),
         checkpoints=Checkpoints(store, committer, now),

@@ -38,7 +38,9 @@ CLIENT_FAULTS = {
     grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
 }  # fmt: skip
 SERVER_FAULTS = {grpc.StatusCode.INTERNAL.value[0], grpc.StatusCode.UNKNOWN.value[0]}
-STREAMED_OR_SLOW = {"Reindex": 3, "CheckIntegrity": 6, "RunMaintenance": 20}
+STREAMED_OR_SLOW = {
+    "Reindex": 3, "CheckIntegrity": 6, "RunMaintenance": 20, "ConsolidateMemories": 20, "SummarizePeriod": 20,
+}  # fmt: skip
 """RPCs that get fewer requests, since each works through all memories."""
 DEPTH = 12
 USER = f"generated-{uuid.uuid4()}"

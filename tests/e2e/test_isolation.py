@@ -12,6 +12,7 @@ import pytest
 
 from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
+from memsvc.v1 import consolidation_pb2 as consolidation_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import integrity_pb2 as integrity_pb
@@ -23,6 +24,7 @@ from memsvc.v1 import reminders_pb2 as reminders_pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import summaries_pb2 as summaries_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, list_all, write
@@ -662,12 +664,35 @@ def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grp
         )
 
 
+@case
+def ConsolidateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Only the stranger's own project is looked at; what is private to a session is merged by nobody."""
+    for dry_run in (True, False):
+        yield [consolidation_pb.ConsolidateMemoriesRequest(scope=stranger.scope, threshold=0, dry_run=dry_run)], OK
+
+
+@case
+def UndoConsolidation(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger cannot be taken apart."""
+    for memory_id in stranger.ids:
+        yield [consolidation_pb.UndoConsolidationRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+
+
+@case
+def SummarizePeriod(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nobody sums up what is private; what is the owner's is not there for others."""
+    request = summaries_pb.SummarizePeriodRequest(scope=stranger.scope, topic="secretprivate")
+    yield [request], grpc.StatusCode.FAILED_PRECONDITION
+
+
+@case
 def ArchiveMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """What is not there for the stranger cannot be archived."""
     for memory_id in stranger.ids:
         yield [maintenance_pb.ArchiveMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
+@case
 def RunMaintenance(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It looks after the stranger's own; nobody looks after what is private to a session."""
     scope = types.Scope(user_id=stranger.scope.user_id, project_id=stranger.scope.project_id)

@@ -19,6 +19,7 @@ from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list
 from tests.e2e.running import Stubs
 
 EXPIRE, PROMOTE, ARCHIVE = pb.MAINTENANCE_STEP_EXPIRE, pb.MAINTENANCE_STEP_PROMOTE, pb.MAINTENANCE_STEP_ARCHIVE
+COMPACT, CONSOLIDATE = pb.MAINTENANCE_STEP_COMPACT, pb.MAINTENANCE_STEP_CONSOLIDATE
 SHORT = types.MEMORY_LAYER_SHORT_TERM
 ACTIVE, ARCHIVED, EXPIRED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_EXPIRED
 
@@ -81,7 +82,7 @@ def test_what_is_past_its_time_is_put_away(
 
     told = run(stubs, scope=scope)
     assert changes(foretold) == changes(told)
-    assert [EXPIRE, PROMOTE, ARCHIVE] == [tally.step for tally in told[-1].tallies]
+    assert [EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE] == [tally.step for tally in told[-1].tallies]
     tally = told[-1].tallies[0]
     assert (2, 2, 0, True, "") == (
         tally.due_count, tally.changed_count, tally.skipped_count, tally.complete, tally.failure,

@@ -100,7 +100,8 @@ class Superseding:
         """Link the neighbours of a memory that is about to be removed for good with each other.
 
         What only it superseded stays DEPRECATED, and can be restored, since nothing takes its place any more. What was
-        true until *gone* was is true for as long as that would have been.
+        true until *gone* was is true for as long as that would have been. What was merged into it stays
+        ARCHIVED, and can be restored.
         """
         before = _neighbour(transaction, gone, gone.supersedes_id)
         after = _neighbour(transaction, gone, gone.superseded_by_id)
@@ -111,6 +112,10 @@ class Superseding:
             self._changed(transaction, before, values)
         if after is not None and after.supersedes_id == gone.id:
             self._changed(transaction, after, {"supersedes_id": "" if before is None else before.id})
+        for memory_id in gone.derived_from:
+            original = _neighbour(transaction, gone, memory_id)
+            if original is not None and original.superseded_by_id == gone.id:
+                self._changed(transaction, original, {"superseded_by_id": ""})
 
     def _changed(self, transaction: Transaction, before: Memory, values: dict[str, Any]) -> Memory:
         if all(getattr(before, name) == value for name, value in values.items()):

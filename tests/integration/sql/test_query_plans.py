@@ -31,6 +31,7 @@ from memsvc.domain.session import (
 )
 from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.ports.backend import BackendContext
+from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import ContentName
 from memsvc.ports.reminders import ReminderPlace
 from memsvc.ports.upkeep import Place, UpkeepReads
@@ -118,6 +119,10 @@ USES: dict[str, Use] = {
     "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
     "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
     "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
+    "old_logs": lambda store: [
+        store.logs.old_logs(area, before="daily/2026-01-30", after=LogPlace("daily/2026-01-01", 3), limit=9)
+        for area in (EVERYBODY, Area(OWNER), Area(OWNER, "web"))
+    ],
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
     "scan": lambda store: store.feed.scan(after_row=0, limit=9),

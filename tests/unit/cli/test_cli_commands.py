@@ -419,6 +419,39 @@ def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
         run("reminders", "ack", memory_id, code=1)
 
 
+def test_same_memories_are_merged_and_parted(run: Any) -> None:
+    """Shown first, merged only when asked to; then one is listed, and after the undo both are."""
+    user = "consolidating"
+    for content in ("I enjoy alpine hiking.", "The user likes alpine hiking"):
+        run("add", content, user=user)
+    shown = run("consolidate", user=user)
+    assert ("groups to merge: 1, memories looked at: 2" in shown, "memsvc consolidate --apply" in shown) == (True, True)
+    assert "groups merged: 0, memories looked at: 2" in run("consolidate", "--apply", "--threshold", "1", user=user)
+    [told] = run("consolidate", "--apply", "--json", user=user).splitlines()
+    merged = json.loads(told)["groups"][0]["merged"]["id"]
+    assert "I enjoy" not in run("list", user=user)
+    run("update", merged, "--content", "I like hiking in the Alps.", user=user)
+    run("undo-consolidation", merged, user=user, code=1)
+    parted = run("undo-consolidation", merged, "--revision", "2", user=user)
+    assert parted.endswith(f"{merged} is deleted\n")
+    assert all(content in run("list", user=user) for content in ("I enjoy alpine hiking.", "The user likes"))
+    assert "groups merged: 0" in run("consolidate", "--apply", user=user)
+
+
+def test_a_month_and_a_topic_are_summed_up(run: Any) -> None:
+    """In a memory, whose key and text are shown; a month and a span together are refused, as is what is not there."""
+    user = "summarizing"
+    run("add", "The quagga budget is 400 euros.", "--when", "2026-02-03", user=user)
+    told = run("summarize", "2026-02", user=user)
+    assert told.startswith("The quagga budget is 400 euros.\nsummary/2026-02: of 1 memories, ")
+    spans = ("--since", "2026-02-01", "--until", "2026-03-01")
+    assert "of 1 memories" in run("summarize", *spans, "--topic", "Budget", user=user)
+    assert "summary/all/budget" in run("summarize", "--topic", "Budget", "--json", user=user)
+    run("summarize", "2026-02", *spans, user=user, code=1)
+    run("summarize", "2031-01", user=user, code=1)
+    run("summarize", user=user, code=1)
+
+
 def test_a_memory_is_archived_and_comes_back(run: Any) -> None:
     """Out of lists, until it is restored."""
     memory_id = run("add", "the walrus came by today").split()[0]
@@ -447,7 +480,7 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     assert [change["memoryId"] for response in told for change in response["changes"]] == ids
     assert told[-1]["tallies"][0]["complete"]
     done = run("maintain", user="maintained").splitlines()
-    assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive"]
+    assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive", "compact", "consolidate"]
     assert all(line.endswith("all done") for line in done[1:])
 
 

@@ -48,6 +48,7 @@ EXAMPLES = [
     (errors.CheckpointNotFoundError("c"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.CheckpointExistsError("c"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.NothingToSummarizeError("2026-02", ""), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.MaintenanceRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 

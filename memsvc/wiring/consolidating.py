@@ -1,0 +1,56 @@
+"""What merges memories that say the same, and sums up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsvc.domain.secrets import Redactor
+from memsvc.engine.consolidation.consolidate import Consolidate
+from memsvc.engine.consolidation.finding import Finding
+from memsvc.engine.consolidation.merging import Merging
+from memsvc.engine.consolidation.step import Consolidating
+from memsvc.engine.consolidation.undoing import UndoConsolidation
+from memsvc.engine.consolidation.wording import Words
+from memsvc.engine.summaries.compacting import Compacting, LogRules, Writers
+from memsvc.engine.summaries.material import Material
+from memsvc.engine.summaries.periods import SummarizePeriod
+from memsvc.engine.summaries.summing import Summing
+from memsvc.engine.upkeep.step import Step
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends
+from memsvc.wiring.indexing import Indexing
+from memsvc.wiring.writing import Writing
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidations:
+    """The use cases that merge and sum up, and the steps of upkeep that do so by themselves."""
+
+    consolidate: Consolidate
+    undo: UndoConsolidation
+    summarize: SummarizePeriod
+    steps: tuple[Step, ...]
+
+
+def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: Writing) -> Consolidations:
+    """Make what merges and sums up. It has no threads of its own."""
+    store, model, chosen = backends.metadata, backends.language_model, settings.consolidation
+    committer, drafting, recording = writes.committer, writes.drafting, writes.recording
+    redactor = Redactor(is_on=settings.redaction.capture)
+    finding = Finding(store, backends.vectors, index.embedding, settings.ranking.tier)
+    merging = Merging(drafting, recording, Words(model, redactor))
+    summing = Summing(model, backends.tokenizer.count, redactor)
+    material = Material(store.memories, backends.lexical)
+    writers = Writers(committer, drafting, recording, writes.placing)
+    rules = LogRules(chosen.log_days, chosen.log_tokens)
+    return Consolidations(
+        consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),
+        undo=UndoConsolidation(drafting, recording, writes.requests, store.memories),
+        summarize=SummarizePeriod(
+            drafting, writes.placing, writes.requests, material, summing, most_tokens=chosen.summary_tokens
+        ),
+        steps=(
+            Compacting(store, writers, summing, rules),
+            Consolidating(store, finding, merging, committer, chosen.threshold),
+        ),
+    )
