@@ -72,7 +72,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         undo_consolidation=merged.undo,
         summarize_period=merged.summarize,
         archive=writes.archive,
-        maintenance=upkeep(settings, backends, index, writes, merged.steps, stack),
+        maintenance=upkeep(settings, backends, index, writes, merged.steps, looks.step_counts, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),

@@ -26,7 +26,6 @@ from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
-from memsvc.engine.lifecycle.step_counts import StepCounts
 from memsvc.engine.lifecycle.vitals import Vitals
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
@@ -34,6 +33,7 @@ from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
 from memsvc.engine.summaries.periods import SummarizePeriod
 from memsvc.engine.upkeep.run import Maintenance
+from memsvc.engine.upkeep.step_counts import StepCounts
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing

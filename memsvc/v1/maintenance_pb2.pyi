@@ -138,7 +138,9 @@ class RunMaintenanceRequest(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
-    """dry_run lists what a run that began at this moment would change, and changes nothing. It need not wait for other runs."""
+    """dry_run lists what a run that began at this moment would change, and changes nothing. It need not wait for other runs.
+    CONSOLIDATE lists groups as they are before the other steps put members of them away.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is whose memories to look after: those of project_id, or without it all of the user, in all projects and the

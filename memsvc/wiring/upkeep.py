@@ -12,9 +12,10 @@ from memsvc.engine.upkeep.archive import Archive, ArchiveRules
 from memsvc.engine.upkeep.expire import Expire
 from memsvc.engine.upkeep.leading import Leading
 from memsvc.engine.upkeep.promote import PromoteOften
-from memsvc.engine.upkeep.run import Bounds, Maintenance
+from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
 from memsvc.engine.upkeep.schedule import Schedule, Timetable
 from memsvc.engine.upkeep.step import Step
+from memsvc.engine.upkeep.step_counts import StepCounts
 from memsvc.settings import MaintenanceSettings, Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
@@ -27,15 +28,16 @@ def upkeep(
     index: Indexing,
     writes: Writing,
     others: Sequence[Step],
+    counts: StepCounts,
     stack: ExitStack,
 ) -> Maintenance:
-    """Make what runs the steps, *others* too, and start what runs them by the clock; *stack* stops it."""
+    """Make what runs the steps, *others* too, told to *counts*, and start the clock that runs them; *stack* stops it."""
     chosen, now = settings.maintenance, backends.now
     leading = Leading(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     maintenance = Maintenance(
         [*_steps(chosen, backends, writes), *others],
         leading,
-        index.performance,
+        Measures(index.performance, counts),
         now,
         Bounds(chosen.changes_per_step, chosen.steps),
         flush_accesses=writes.accesses.flush,
@@ -54,7 +56,7 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: Writing) -> 
     committer, recording = writes.committer, writes.recording
     rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
     return [
-        Expire(reads, committer, recording, now),
+        Expire(reads, committer, recording, writes.drafting.reminding, now),
         PromoteOften(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
         Archive(reads, committer, recording, now, rules),
     ]

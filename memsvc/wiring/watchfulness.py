@@ -11,8 +11,8 @@ from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.memory_faults import MemoryFaults
 from memsvc.engine.lifecycle.statistics import Statistics
-from memsvc.engine.lifecycle.step_counts import StepCounts
 from memsvc.engine.lifecycle.vitals import Vitals
+from memsvc.engine.upkeep.step_counts import StepCounts
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing

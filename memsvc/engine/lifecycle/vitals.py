@@ -10,7 +10,7 @@ from memsvc.domain.report import BackendHealth, ReindexProgress
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose
-from memsvc.engine.lifecycle.step_counts import StepCount, StepCounts
+from memsvc.engine.upkeep.step_counts import StepCount, StepCounts
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore

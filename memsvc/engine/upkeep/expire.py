@@ -14,6 +14,7 @@ from memsvc.engine.upkeep.step import Applied, Part
 from memsvc.engine.write.changing import changed
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.reminding import Reminding
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.upkeep import UpkeepReads
 
@@ -25,12 +26,18 @@ class Expire:
     batch = 25
 
     def __init__(
-        self, reads: UpkeepReads, committer: Committer, recording: Recording, now: Callable[[], datetime]
+        self,
+        reads: UpkeepReads,
+        committer: Committer,
+        recording: Recording,
+        reminding: Reminding,
+        now: Callable[[], datetime],
     ) -> None:
         """Find by *reads*, write by the rest; *now* is the clock."""
         self._reads = reads
         self._committer = committer
         self._recording = recording
+        self._reminding = reminding
         self._putting = PuttingAway(recording, now)
         self._now = now
 
@@ -57,7 +64,7 @@ class Expire:
         return Applied(tuple(done), len(due) - len(done))
 
     def _finish(self, transaction: Transaction, before: Memory, now: datetime) -> None:
-        after = changed(before, finished_values(before, now), now)
+        after = changed(before, finished_values(before, now), now, self._reminding)
         record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
         self._recording.recount(transaction, before, after)

@@ -14,6 +14,7 @@ from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import Leadership, Leading
 from memsvc.engine.upkeep.step import BEGINNING, Step
+from memsvc.engine.upkeep.step_counts import StepCounts
 
 OPERATION = "Maintenance"
 """The name under which runs are measured; the layer names the step."""
@@ -32,6 +33,21 @@ class Bounds:
 
     changes: int = 10_000
     routine: tuple[UpkeepStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Where it is told how long steps took and what they did."""
+
+    performance: Performance
+    counts: StepCounts = field(default_factory=StepCounts)
+
+    def note(self, step: UpkeepStep, tally: Tally, doing: Doing) -> None:
+        """Note one run of a step; a dry run does nothing that counts."""
+        failed = bool(tally.failure)
+        self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
+        if doing is not Doing.DRY_RUN:
+            self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
 
 
 @dataclass(slots=True)
@@ -56,20 +72,20 @@ class Maintenance:
         self,
         steps: Sequence[Step],
         leading: Leading,
-        performance: Performance,
+        measures: Measures,
         now: Callable[[], datetime],
         bounds: Bounds,
         *,
         flush_accesses: Callable[[], None],
     ) -> None:
-        """Run *steps* in the order of UpkeepStep, measured by *performance*; *now* is the clock.
+        """Run *steps* in the order of UpkeepStep, noted in *measures*; *now* is the clock.
 
         *flush_accesses* writes down what was read lately, so that nothing counts as unread which was read just now.
         """
         order = list(UpkeepStep)
         self._steps = sorted(steps, key=lambda step: order.index(step.kind))
         self._leading = leading
-        self._performance = performance
+        self._measures = measures
         self._now = now
         self._bounds = bounds
         self._flush_accesses = flush_accesses
@@ -115,8 +131,7 @@ class Maintenance:
             except MemsvcError as error:
                 run.tallies[step.kind] = replace(run.tallies[step.kind], failure=error.message)
                 yield run.progress(step.kind)
-            tally = run.tallies[step.kind]
-            self._performance.record(OPERATION, step.kind.lower(), tally.seconds, failed=bool(tally.failure))
+            self._measures.note(step.kind, run.tallies[step.kind], run.doing)
         if run.leadership is not None:
             routine = set(self._bounds.routine) or {step.kind for step in self._steps}
             run.leadership.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()

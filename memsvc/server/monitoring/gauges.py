@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from memsvc.domain.report import OperationPerformance, Percentiles
 from memsvc.engine.application import Application
-from memsvc.engine.lifecycle.step_counts import StepCount
 from memsvc.engine.lifecycle.vitals import Reading
+from memsvc.engine.upkeep.step_counts import StepCount
 from memsvc.server.executors import Executors
 
 

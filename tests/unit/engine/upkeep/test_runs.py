@@ -15,7 +15,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import TERM, Leading
-from memsvc.engine.upkeep.run import Bounds, Maintenance
+from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
 from memsvc.engine.upkeep.step import Applied, Part, Step
 from memsvc.ports.leases import Leases
 from tests.unit.engine.upkeep.house import House, open_house
@@ -142,7 +142,7 @@ def maintenance(leases: Leases, clock: Clock, *steps: Step) -> tuple[Maintenance
     """Return what runs *steps*."""
     names = iter("abc")
     leading, performance = Leading(leases, clock, lambda: next(names)), Performance(clock)
-    run = Maintenance(steps, leading, performance, clock, Bounds(), flush_accesses=lambda: None)
+    run = Maintenance(steps, leading, Measures(performance), clock, Bounds(), flush_accesses=lambda: None)
     return run, leading, performance
 
 

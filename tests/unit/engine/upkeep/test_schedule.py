@@ -13,10 +13,11 @@ from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.expire import Expire
 from memsvc.engine.upkeep.leading import Leading
-from memsvc.engine.upkeep.run import Bounds, Maintenance
+from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
 from memsvc.engine.upkeep.schedule import Schedule, Timetable
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording
+from memsvc.engine.write.reminding import Reminding
 from tests.unit.engine.write.desk import DIMENSION, MODEL, Clock, Desk, open_desk
 
 HOUR = timedelta(hours=1)
@@ -29,10 +30,12 @@ def replica(
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
     with open_desk("sql", directory, clock) as desk:
         drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
-        step = Expire(desk.store.upkeep, desk.writing.committer, Recording(drafting, desk.store.feed), clock)
+        step = Expire(
+            desk.store.upkeep, desk.writing.committer, Recording(drafting, desk.store.feed), Reminding(), clock
+        )
         numbers = iter(range(100))
         leading = Leading(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
-        runs = Maintenance([step], leading, Performance(clock), clock, Bounds(), flush_accesses=lambda: None)
+        runs = Maintenance([step], leading, Measures(Performance(clock)), clock, Bounds(), flush_accesses=lambda: None)
         timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
         yield desk, Schedule(runs, leading, timetable, clock, Random(7))
 
