@@ -14,13 +14,17 @@ from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
+from backends.inproc.metadata_transfer import InprocErasureReads, InprocStoreCopies, InprocUserReads
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.backup import StoreCopies
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
 from memsvc.ports.sessions import SessionReads
+from memsvc.ports.transfer import UserReads
 
 NAME = "inproc metadata"
 
@@ -40,6 +44,9 @@ class InprocMetadataStore:
         self._checkpoints = InprocCheckpoints(self._current)
         self._embeddings = _InprocEmbeddingCache(self._current, self._change)
         self._conflicts = InprocConflictReads(self._current)
+        self._users = InprocUserReads(self._current)
+        self._erasures = InprocErasureReads(self._current)
+        self._copies = InprocStoreCopies()
 
     @property
     def memories(self) -> MemoryReads:
@@ -75,6 +82,21 @@ class InprocMetadataStore:
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints."""
         return self._checkpoints
+
+    @property
+    def users(self) -> UserReads:
+        """Read all of a user."""
+        return self._users
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        return self._erasures
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
+        return self._copies
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.erasure import Erasure
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
@@ -42,6 +43,7 @@ class State:
     checkpoints: dict[tuple[str, str, str], Checkpoint] = field(default_factory=dict)
     tombstones: list[tuple[str, Tombstone]] = field(default_factory=list)
     actions: dict[tuple[int, int], ChangeAction] = field(default_factory=dict)
+    erasures: dict[str, Erasure] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -64,6 +66,7 @@ class State:
             checkpoints=dict(self.checkpoints),
             tombstones=list(self.tombstones),
             actions=dict(self.actions),
+            erasures=dict(self.erasures),
         )
 
     def memory(self, row: int) -> Memory | None:

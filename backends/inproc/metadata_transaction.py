@@ -12,6 +12,7 @@ from typing import NoReturn
 from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
+from backends.inproc.metadata_transfer import InprocTransferWrites
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
@@ -22,7 +23,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites):
+class InprocTransaction(InprocConflictWrites, InprocTransferWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -42,7 +43,7 @@ class InprocTransaction(InprocConflictWrites):
     @property
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
-        return InprocSessionWrites(self.state, self._race)
+        return InprocSessionWrites(self.state, self._race, self.refuse_erased)
 
     @property
     def position(self) -> int:
@@ -90,6 +91,7 @@ class InprocTransaction(InprocConflictWrites):
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
+        self.refuse_erased({record.memory.scope.owner for record in records})
         latest: dict[tuple[str, str, str], int] = {}
         inserted: list[Memory] = []
         for record in records:
@@ -154,11 +156,14 @@ class InprocTransaction(InprocConflictWrites):
 
     def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
         """Remember a request."""
+        self.refuse_erased([owner])
         self.state.requests[owner, method, request_id] = (record, self._time)
 
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests."""
         bound = to_micros(before)
+        erasures = self.state.erasures.items()
+        self.state.erasures = {n: one for n, one in erasures if one.end_time is None or one.end_time >= before}
         kept = {name: value for name, value in self.state.requests.items() if value[1] >= bound}
         forgotten = len(self.state.requests) - len(kept)
         self.state.requests = kept
@@ -170,6 +175,7 @@ class InprocTransaction(InprocConflictWrites):
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a new checkpoint."""
+        self.refuse_erased([checkpoint.owner])
         name = (checkpoint.owner, checkpoint.project_id, checkpoint.name)
         if name in self.state.checkpoints:
             self._race()

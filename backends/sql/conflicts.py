@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ from memsvc.ports.conflicts import Stated
 from memsvc.ports.metadata import Record
 
 ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
-_COLUMNS = tuple(
+CONFLICT_COLUMNS = tuple(
     conflicts.c[name]
     for name in (
         "id", "owner", "project_id", "older_id", "newer_id", "rule", "topic", "older_value", "newer_value",
@@ -46,7 +46,7 @@ class SqlConflictReads:
         parameters = {"wanted": list_parameter(ids), "owner": reach.owner}
         with self._database.reading() as connection:
             return {
-                row[0]: _conflict(row)
+                row[0]: conflict_from_row(row)
                 for project in dict.fromkeys(reach.project_ids)
                 for row in connection.execute(_select_ids(), {**parameters, "project_id": project})
             }
@@ -59,7 +59,7 @@ class SqlConflictReads:
         with self._database.reading() as connection:
             for project in dict.fromkeys(reach.project_ids):
                 statement = _page(reach.owner, project, states, memory_id, before).limit(max(0, limit))
-                found += [_conflict(row) for row in connection.execute(statement)]
+                found += [conflict_from_row(row) for row in connection.execute(statement)]
         return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
 
 
@@ -67,6 +67,7 @@ class SqlConflictWrites:
     """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
 
     _connection: sa.Connection
+    refuse_erased: Callable[[Iterable[str]], None]
 
     def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
@@ -80,6 +81,7 @@ class SqlConflictWrites:
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
         """Insert."""
         if new:
+            self.refuse_erased({conflict.owner for conflict in new})
             with translate():
                 self._connection.execute(sa.insert(conflicts), [_values(conflict) for conflict in new])
 
@@ -95,23 +97,23 @@ class SqlConflictWrites:
         """Return one, locked where writers run side by side."""
         for project in reach.project_ids:
             place = (conflicts.c.owner == reach.owner, conflicts.c.project_id == project)
-            statement = sa.select(*_COLUMNS).where(*place, conflicts.c.id == conflict_id).with_for_update()
+            statement = sa.select(*CONFLICT_COLUMNS).where(*place, conflicts.c.id == conflict_id).with_for_update()
             row = self._connection.execute(statement).one_or_none()
             if row is not None:
-                return _conflict(row)
+                return conflict_from_row(row)
         return None
 
     def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
         """Return those in which a memory is the older side."""
         place = {"owner": owner, "older_id": older_id, "at_most": max(0, limit)}
-        return [_conflict(row) for row in run_kept(self._connection, _select_over(), place)]
+        return [conflict_from_row(row) for row in run_kept(self._connection, _select_over(), place)]
 
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the open ones of some memories."""
         if not memory_ids:
             return []
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
-        return [_conflict(row) for row in run_kept(self._connection, _select_open(), parameters)]
+        return [conflict_from_row(row) for row in run_kept(self._connection, _select_open(), parameters)]
 
 
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
@@ -166,14 +168,14 @@ def _select_statements() -> sa.Select[Any]:
 @cache
 def _select_ids() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
-    return sa.select(*_COLUMNS).where(*place, conflicts.c.id.in_(sa.select(listed("wanted").c.value)))
+    return sa.select(*CONFLICT_COLUMNS).where(*place, conflicts.c.id.in_(sa.select(listed("wanted").c.value)))
 
 
 @cache
 def _select_open() -> sa.CompoundSelect[Any]:
     wanted = sa.select(listed("wanted").c.value)
     sides = [
-        sa.select(*_COLUMNS).where(side.in_(wanted), IS_OPEN, conflicts.c.owner == sa.bindparam("owner"))
+        sa.select(*CONFLICT_COLUMNS).where(side.in_(wanted), IS_OPEN, conflicts.c.owner == sa.bindparam("owner"))
         for side in (conflicts.c.older_id, conflicts.c.newer_id)
     ]
     return sa.union(*sides).order_by("id")
@@ -182,11 +184,11 @@ def _select_open() -> sa.CompoundSelect[Any]:
 @cache
 def _select_over() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "older_id")]
-    return sa.select(*_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))
+    return sa.select(*CONFLICT_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))
 
 
 def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_id: str, before: str) -> sa.Select[Any]:
-    statement = sa.select(*_COLUMNS).where(conflicts.c.owner == owner, conflicts.c.project_id == project_id)
+    statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.owner == owner, conflicts.c.project_id == project_id)
     is_open = tuple(states) == (ConflictState.OPEN,)
     statement = statement.where(IS_OPEN if is_open else conflicts.c.state.in_([state.value for state in states]))
     if memory_id:
@@ -196,7 +198,8 @@ def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_i
     return statement.order_by(conflicts.c.id.desc())
 
 
-def _conflict(row: Sequence[Any]) -> Conflict:
+def conflict_from_row(row: Sequence[Any]) -> Conflict:
+    """Return the conflict in a row of `CONFLICT_COLUMNS`."""
     values = list(row)
     values[_RULE], values[_STATE] = Rule(values[_RULE]), ConflictState(values[_STATE])
     for place in (_CREATED, _RESOLVED):

@@ -18,10 +18,13 @@ from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
+from memsvc.ports.backup import StoreCopies
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
+from memsvc.ports.erasing import ErasureReads, ErasureWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.sessions import SessionReads, SessionWrites
+from memsvc.ports.transfer import TransferWrites, UserReads
 
 
 class UniquenessRaceError(Exception):
@@ -213,7 +216,7 @@ class EmbeddingCache(Protocol):
         ...
 
 
-class Transaction(CheckpointWrites, ConflictWrites, Protocol):
+class Transaction(CheckpointWrites, ConflictWrites, TransferWrites, ErasureWrites, Protocol):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
@@ -351,6 +354,21 @@ class MetadataStore(Protocol):
     @property
     def checkpoints(self) -> CheckpointReads:
         """Read checkpoints, and what is left of purged memories."""
+        ...
+
+    @property
+    def users(self) -> UserReads:
+        """Read all that is stored of a user."""
+        ...
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        ...
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -16,6 +16,7 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_changes import StoreChangesContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
+from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
@@ -26,6 +27,7 @@ from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
+from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_writes import StoreWritesContract
 
@@ -44,6 +46,8 @@ class MetadataStoreContract(
     StoreChangesContract,
     StoreHistoryContract,
     StoreEssentialsContract,
+    StoreTransferContract,
+    StoreErasureContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
