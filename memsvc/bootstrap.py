@@ -13,9 +13,11 @@ from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.transfer.exporting import Exporting
+from memsvc.engine.transfer.importing import UserImporting
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, opened
+from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.conversations import listening, sessions
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
@@ -81,4 +83,6 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         embedding=index.embedding,
         watching=writes.watching,
         reviewing=writes.reviewing,
+        exporting=Exporting(store, writes.accesses, index.embedding, settings.ranking.tier, utc_now),
+        user_importing=UserImporting(writes.committer, index.embedding, settings.ranking.tier),
     )

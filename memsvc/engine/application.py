@@ -25,6 +25,8 @@ from memsvc.engine.performance import Performance
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.transfer.exporting import Exporting
+from memsvc.engine.transfer.importing import UserImporting
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
@@ -64,6 +66,8 @@ class Application:
     embedding: Embedding
     watching: Watching
     reviewing: Reviewing
+    exporting: Exporting
+    user_importing: UserImporting
 
     @property
     def dimension(self) -> int:

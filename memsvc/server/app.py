@@ -19,6 +19,7 @@ from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
 from memsvc.server.interceptors.access_log import AccessLog
 from memsvc.server.interceptors.around import Interception
+from memsvc.server.interceptors.began import Began
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
@@ -110,6 +111,7 @@ class Server:
                 Interception(
                     [
                         RequestId(),
+                        Began(self._edge.now),
                         AccessLog(self._edge.application.performance),
                         Errors(),
                         DeadlineLimit(self._edge.options.default_deadline_seconds),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -56,6 +56,19 @@ class Embedding:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
+
+    def stored(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the stored vectors of passages (little-endian float32) by the SHA-256 digests of their texts."""
+        return self._cache.get(self.model, list(digests))
+
+    def keep(self, vectors: Mapping[bytes, bytes]) -> None:
+        """Store vectors of passages that were embedded elsewhere, by digest; those that are here stay."""
+        self._cache.put(self.model, vectors)
+
+    def forget_queries(self) -> None:
+        """Forget what was asked lately."""
+        with self._lock:
+            self._queries.clear()
 
     def known(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether its vector is stored, so that it need not be embedded."""
