@@ -19,6 +19,7 @@ from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.conversations import listening, sessions
+from memsvc.wiring.forgetting import forgetting
 from memsvc.wiring.indexing import indexing
 from memsvc.wiring.reading import reading
 from memsvc.wiring.writing import writing
@@ -48,6 +49,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     index = indexing(settings, directory, backends, stack)
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
@@ -85,4 +87,6 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         reviewing=writes.reviewing,
         exporting=Exporting(store, writes.accesses, index.embedding, settings.ranking.tier, utc_now),
         user_importing=UserImporting(writes.committer, index.embedding, settings.ranking.tier),
+        erase=forgets.erase,
+        backups=forgets.backups,
     )

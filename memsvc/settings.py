@@ -173,6 +173,13 @@ class ProvenanceSettings(_Part):
     """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
 
 
+class BackupSettings(_Part):
+    """Where backups go."""
+
+    directory: Path | None = None
+    """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
+
+
 class WatchSettings(_Part):
     """How changes are told to those who watch."""
 
@@ -246,6 +253,8 @@ class Settings(BaseSettings):
     """Secrets."""
     provenance: ProvenanceSettings = ProvenanceSettings()
     """Trust and quarantine."""
+    backup: BackupSettings = BackupSettings()
+    """Backups."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     log: LogSettings = LogSettings()

@@ -128,6 +128,12 @@ class InprocErasureReads:
         found |= {name[1] for name in state.checkpoints if name[0] == owner}
         return sorted(found | {left.project_id for one, left in state.tombstones if one == owner})
 
+    def is_elsewhere(self, text: str) -> bool:
+        """Look into every content."""
+        state = self._state()
+        every = [record.memory for record in state.records.values()] + list(state.revisions.values())
+        return any(text in memory.content for memory in every)
+
     def settle(self) -> bool:
         """Return: there is no log."""
         return True
@@ -148,6 +154,10 @@ class InprocStoreCopies:
         del directory
         raise CapabilityMissingError("BACKUP")  # noqa: EM101 - the name of what is missing
         yield  # pragma: no cover - makes this a generator
+
+    def counts(self) -> Mapping[str, int]:
+        """Return nothing: there are no copies to compare with."""
+        return {}
 
     def renew(self) -> None:
         """Return: every store of this sort has a name of its own."""

@@ -14,7 +14,7 @@ from backends.sql.database import Database
 from backends.sql.dialect import empty_log, list_parameter, listed, rewrite
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
-from backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox
+from backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.erasure import Erasure, owner_digest
@@ -66,6 +66,16 @@ class SqlErasureReads:
         parts = [sa.select(table.c.project_id.label("project")).where(table.c.owner == owner) for table in tables]
         with self._database.reading() as connection:
             return sorted(connection.execute(sa.union(*parts)).scalars())
+
+    def is_elsewhere(self, text: str) -> bool:
+        """Look into every content."""
+        quoted = json_text(text)[1:-1]
+        places = ((memories.c.content, text), (revisions.c.snapshot, quoted))
+        with self._database.reading() as connection:
+            return any(
+                connection.execute(sa.select(sa.literal(1)).where(sa.func.instr(column, part) > 0).limit(1)).first()
+                for column, part in places
+            )
 
     def settle(self) -> bool:
         """Empty the log."""

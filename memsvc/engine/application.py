@@ -12,12 +12,14 @@ from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
+from memsvc.engine.erasing.erase import Erase
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.lifecycle.backup import Backups
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.statistics import Statistics
@@ -68,6 +70,8 @@ class Application:
     reviewing: Reviewing
     exporting: Exporting
     user_importing: UserImporting
+    erase: Erase
+    backups: Backups
 
     @property
     def dimension(self) -> int:

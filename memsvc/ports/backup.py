@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How much of a copy is written, in parts of no particular size; *total* may grow."""
+    """How much of a copy is written, in parts of no particular size; *total* may grow.
+
+    Attributes:
+        counts: What the copy holds, by what it is; empty until the end.
+    """
 
     done: int
     total: int
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class StoreCopies(Protocol):
@@ -29,6 +34,10 @@ class StoreCopies(Protocol):
             CapabilityMissingError: The store cannot be copied so.
             BackendUnavailableError: The store cannot be read, or the directory not written.
         """
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """Count what is stored, of all owners, by what it is: "memories", "sessions" and others."""
         ...
 
     def renew(self) -> None:

@@ -27,6 +27,10 @@ class ErasureReads(Protocol):
         """Return the projects in which anything of *owner* is stored."""
         ...
 
+    def is_elsewhere(self, text: str) -> bool:
+        """Return whether the content of any memory, of any owner and revision, holds *text*. It reads them all."""
+        ...
+
     def settle(self) -> bool:
         """Bring what was removed out of the files that hold the log of changes; return whether that was possible.
 

@@ -72,6 +72,12 @@ class Core:
         """Take note that memories were changed; called by one thread, the committer's."""
         self._commits += 1
 
+    def forget(self, owner: str) -> None:
+        """Drop what is kept of an owner."""
+        with self._lock:
+            for name in [name for name in self._kept if name[0] == owner]:
+                del self._kept[name]
+
     def load(self, scope: Scope, *, limit: int) -> Essentials:
         """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -26,6 +28,8 @@ class Embedding:
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._query_cache_size = query_cache_size
         self._lock = threading.Lock()
+        self._watched: AbstractSet[bytes] = frozenset()
+        self._asked: set[bytes] = set()
 
     @property
     def model(self) -> str:
@@ -44,6 +48,8 @@ class Embedding:
             BackendUnavailableError: The model cannot be reached; what was embedded before that is stored.
         """
         digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        if self._watched:
+            self._asked.update(digest for digest in digests if digest in self._watched)
         known = self._cache.get(self.model, digests)
         absent = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         pairs = list(absent.items())
@@ -64,6 +70,15 @@ class Embedding:
     def keep(self, vectors: Mapping[bytes, bytes]) -> None:
         """Store vectors of passages that were embedded elsewhere, by digest; those that are here stay."""
         self._cache.put(self.model, vectors)
+
+    @contextmanager
+    def noticing(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
+        """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time."""
+        self._watched, self._asked = digests, set()
+        try:
+            yield self._asked
+        finally:
+            self._watched = frozenset()
 
     def forget_queries(self) -> None:
         """Forget what was asked lately."""
