@@ -152,7 +152,7 @@ class InprocStoreCopies:
             CapabilityMissingError: Always.
         """
         del directory
-        raise CapabilityMissingError("BACKUP")  # noqa: EM101 - the name of what is missing
+        raise CapabilityMissingError("BACKUP")
         yield  # pragma: no cover - makes this a generator
 
     def counts(self) -> Mapping[str, int]:
@@ -311,4 +311,5 @@ def _stored(state: State, record: Record) -> Stored:
         state.messages[memory.row][1] if memory.row in state.messages else None,
         record.given_vector,
         record.given_model,
+        tuple(sorted(record.statements or (), key=lambda statement: statement.topic)),
     )

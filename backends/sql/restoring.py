@@ -53,7 +53,8 @@ class SqlTransferWrites:
     def rows(self, owner: str, ids: Iterable[str]) -> dict[str, int]:
         """Return rows by id."""
         parameters = {"wanted": list_parameter(ids), "owner": owner}
-        return {name: row for name, row in self._connection.execute(_select_rows(), parameters)}
+        found = self._connection.execute(_select_rows(), parameters)
+        return {row.id: row.row for row in found}
 
     def taken_ordinals(self, session: Session, ordinals: Iterable[int]) -> set[int]:
         """Return the places that are taken."""

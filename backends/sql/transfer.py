@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from backends.sql.checkpoints import checkpoint_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
+from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
@@ -32,6 +32,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import Session
+from memsvc.domain.statements import Statement
 from memsvc.domain.transfer import Earlier, RecordKind, Stored
 
 PAGE = 500
@@ -39,7 +40,8 @@ PAGE = 500
 _ACTIONS = {action.value: action for action in ChangeAction}
 _PREVIOUS = memories.alias("previous")
 _VECTOR = (memory_vectors.c.model, memory_vectors.c.vector)
-_BESIDE = (memories.c.is_unique, revisions.c.action, _PREVIOUS.c.id, *_VECTOR)
+_BESIDE = (memories.c.is_unique, revisions.c.action, _PREVIOUS.c.id.label("previous_id"), *_VECTOR)
+_ROW = [column.name for column in MEMORY_COLUMNS].index("row")
 _OWN, _MESSAGE = len(MEMORY_COLUMNS), len(MEMORY_COLUMNS) + len(_BESIDE)
 
 
@@ -91,7 +93,9 @@ class SqlUserSnapshot:
         rows = array("q", sorted(self._connection.execute(of_owner).scalars()))
         for start in range(0, len(rows), PAGE):
             wanted = list_parameter(rows[start : start + PAGE])
-            yield from map(stored_from_row, self._connection.execute(_select_rows(), {"wanted": wanted}))
+            stated = read_statements(self._connection, rows[start : start + PAGE])
+            for row in self._connection.execute(_select_rows(), {"wanted": wanted}):
+                yield stored_from_row(row, stated)
 
     def earlier(self, memory: Memory) -> Iterator[Earlier]:
         """Yield the earlier revisions."""
@@ -122,26 +126,29 @@ class SqlUserSnapshot:
         return int(self._connection.execute(statement.where(table.c.owner == self._owner)).scalar_one())
 
 
-def stored_from_row(row: Sequence[Any]) -> Stored:
-    """Return the memory in a row of `select_stored`."""
+def stored_from_row(row: Sequence[Any], stated: Mapping[int, tuple[Statement, ...]]) -> Stored:
+    """Return the memory in a row of `_select_stored`; *stated* is what memories state, by row."""
+    memory = memory_from_row(row[:_OWN])
     is_unique, action, previous_id, model, vector = row[_OWN:_MESSAGE]
     message = row[_MESSAGE:]
     return Stored(
-        memory_from_row(row[:_OWN]),
+        memory,
         bool(is_unique),
         _ACTIONS[action],
         previous_id or "",
         None if message[0] is None else record_from_row(message),
         vector or b"",
         model or "",
+        stated.get(memory.row, ()),
     )
 
 
 def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
     """Return the memories of an owner by id."""
     parameters = {"wanted": list_parameter(ids), "owner": owner}
-    found = map(stored_from_row, connection.execute(_select_ids(), parameters))
-    return {stored.memory.id: stored for stored in found}
+    found = connection.execute(_select_ids(), parameters).all()
+    stated = read_statements(connection, (row[_ROW] for row in found))
+    return {stored.memory.id: stored for stored in (stored_from_row(row, stated) for row in found)}
 
 
 def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[Earlier]:

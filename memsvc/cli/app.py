@@ -21,6 +21,7 @@ from memsvc.cli import (
     projects,
     searching,
     sessions,
+    transferring,
     watching,
 )
 
@@ -57,6 +58,11 @@ app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(contexts.context)
 app.command()(contexts.load)
 app.command("import")(importing.import_memories)
+app.command()(transferring.export)
+app.command()(transferring.import_user)
+app.command()(transferring.erase)
+app.command()(transferring.backup)
+app.command()(transferring.restore)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
 app.command()(lifecycle.stats)

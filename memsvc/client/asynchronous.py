@@ -15,6 +15,7 @@ from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
 from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
+from memsvc.client.transferring import Transfers
 from memsvc.client.upkeep import Upkeep
 from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
@@ -22,7 +23,7 @@ from memsvc.v1 import types_pb2 as types
 
 
 class AsyncMemsvc(
-    Writes, Reads, Contexts, Conflicts, Promotions, Captures, Sessions, History, Upkeep, Watches, Reviews
+    Writes, Reads, Contexts, Conflicts, Promotions, Captures, Sessions, History, Upkeep, Watches, Reviews, Transfers
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import MessageRecord
+from memsvc.domain.statements import Statement
 
 FORMAT = "memsvc-user"
 VERSION = 1
@@ -40,6 +41,7 @@ class Stored:
         previous_id: The id of the memory before it in its session, when that is still there.
         message: Its place in a session's messages; None when it is no message. Its row does not count.
         given_vector: As in `memsvc.ports.metadata.Record`; likewise *given_model*.
+        statements: What it states, by topic. They follow from the content, but at a price.
     """
 
     memory: Memory
@@ -49,6 +51,7 @@ class Stored:
     message: MessageRecord | None = None
     given_vector: bytes = b""
     given_model: str = ""
+    statements: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +134,4 @@ def said_by(stored: Stored) -> Stored:
     """Return *stored* without what differs from store to store, or with every read of the memory."""
     memory = replace(stored.memory, row=0, previous_row=None, access_count=0, access_time=None)
     message = None if stored.message is None else replace(stored.message, row=0)
-    return Stored(memory, stored.is_unique, stored.action, "", message, stored.given_vector, stored.given_model)
+    return replace(stored, memory=memory, previous_id="", message=message)

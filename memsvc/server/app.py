@@ -136,6 +136,7 @@ class Server:
             self._following.cancel()
             await asyncio.wait({self._following})
         self._edge.watches.stop()
+        self._edge.application.erase.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
         await asyncio.to_thread(self._release)

@@ -16,6 +16,7 @@ from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
+from memsvc.server.transferring import TransferMethods
 from memsvc.server.validate import reads
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import lifecycle_service_pb2_grpc as pb_grpc
@@ -25,7 +26,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 PROGRESS_SECONDS = 1.0
 
 
-class LifecycleServicer(CheckpointMethods, PromotionMethods, pb_grpc.LifecycleServiceServicer):
+class LifecycleServicer(CheckpointMethods, PromotionMethods, TransferMethods, pb_grpc.LifecycleServiceServicer):
     """Looks after the memories as a whole."""
 
     def __init__(self, edge: Edge) -> None:

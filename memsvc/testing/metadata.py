@@ -27,8 +27,8 @@ from memsvc.testing.store_reach import StoreReachContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
-from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
+from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -42,6 +43,14 @@ def erase(store: MetadataStore, owner: str = OWNER, digests: tuple[bytes, ...] =
             removed[name] = removed.get(name, 0) + count
 
 
+@contextmanager
+def _late(store: MetadataStore) -> Iterator[Transaction]:
+    """Open a transaction for work that was begun long ago."""
+    with store.transaction() as transaction:
+        transaction.set_began(to_micros(NOW))
+        yield transaction
+
+
 def _writes() -> dict[str, Callable[[Transaction], object]]:
     memory = factories.memory("new", user_id="ada")
     return {
@@ -65,16 +74,20 @@ class StoreErasureContract(StoreSeams):
             for owner in (OWNER, Scope("ada2").owner):
                 transaction.remember_request(owner, "M", "r", RequestRecord("d", "a"))
         before = store.erasures.traces(Scope("ada2").owner)
-        assert ["", "web"] == store.erasures.projects(OWNER)
+        assert store.erasures.projects(OWNER) == ["", "web"]
 
         removed = erase(store, digests=(b"a",))
         assert {0} == set(store.erasures.traces(OWNER).values())
-        assert (3, 1, 1, 1, 1) == tuple(
-            removed[name] for name in ("memories", "sessions", "tombstones", "requests", "embeddings")
+        assert tuple(removed[name] for name in ("memories", "sessions", "tombstones", "requests", "embeddings")) == (
+            3,
+            1,
+            1,
+            1,
+            1,
         )
         assert (before, []) == (store.erasures.traces(Scope("ada2").owner), store.erasures.projects(OWNER))
-        assert 3 == len(store.memories.get([memory.id for memory in others], reach=reach_of("ada2")))
-        assert {b"b": b"2"} == store.embeddings.get("m", [b"a", b"b"])
+        assert len(store.memories.get([memory.id for memory in others], reach=reach_of("ada2"))) == 3
+        assert store.embeddings.get("m", [b"a", b"b"]) == {b"b": b"2"}
 
     def test_indexes_are_told_without_a_name(self, store: MetadataStore) -> None:
         """The changes of others stay in their places, and those of the user say no more whose they were."""
@@ -87,9 +100,9 @@ class StoreErasureContract(StoreSeams):
             (change.memory_id, change.row) for change in (first, second, third)
         ]
         assert ChangeAction.PURGED is third.action
-        assert [] == store.feed.documents([memory.row])
-        assert 1 == store.feed.indexable()
-        assert () == store.changes.after(0, reach=reach_of(), limit=9).changes
+        assert store.feed.documents([memory.row]) == []
+        assert store.feed.indexable() == 1
+        assert store.changes.after(0, reach=reach_of(), limit=9).changes == ()
 
     def test_rows_of_others_are_not_removed(self, store: MetadataStore) -> None:
         """Although they are named."""
@@ -110,8 +123,7 @@ class StoreErasureContract(StoreSeams):
         with store.transaction() as transaction:
             transaction.end_erasure(replace(DONE, end_time=clock.moment))
         clock.moment = NOW + timedelta(minutes=2)
-        with pytest.raises(ErasureRunningError), store.transaction() as transaction:
-            transaction.set_began(to_micros(NOW))
+        with pytest.raises(ErasureRunningError), _late(store) as transaction:
             write(transaction)
         assert {0} == set(store.erasures.traces(OWNER).values())
 
@@ -124,8 +136,8 @@ class StoreErasureContract(StoreSeams):
         """While it runs with the owner, afterwards with the receipt alone, and then for a while."""
         with store.transaction() as transaction:
             transaction.begin_erasure(BEGUN)
-        assert [BEGUN] == store.erasures.running()
-        assert BEGUN == store.erasures.find(OWNER)
+        assert store.erasures.running() == [BEGUN]
+        assert store.erasures.find(OWNER) == BEGUN
 
         done = replace(DONE, end_time=NOW)
         with store.transaction() as transaction:
@@ -143,5 +155,5 @@ class StoreErasureContract(StoreSeams):
 
         assert store.erasures.settle()
         store.erasures.rewrite()
-        assert 0 == store.feed.indexable()
+        assert store.feed.indexable() == 0
         store.ping()

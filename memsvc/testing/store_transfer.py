@@ -39,7 +39,10 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
             ),
             given_vector=b"\0\0\x80?", given_model="m",
         ),
-        Record(factories.memory("long", user_id=user_id, project_id="web"), (Chunk(0, "lo", ("H",), 1, 1), Chunk(1, "ng", (), 2, 2))),
+        Record(
+            factories.memory("long", user_id=user_id, project_id="web"),
+            (Chunk(0, "lo", ("H",), 1, 1), Chunk(1, "ng", (), 2, 2)),
+        ),
     )  # fmt: skip
     first = revise(store, first, content="小王喜欢摇滚乐。", content_hash="other", update_time=NOW + timedelta(hours=1))
     with store.transaction() as transaction:
@@ -76,17 +79,17 @@ class StoreTransferContract(StoreSeams):
             stored = list(snapshot.memories())
             assert [first.id, second.id, message.id] == [one.memory.id for one in stored]
             assert store.memories.get([first.id], reach=reach_of())[first.id] == stored[0].memory
-            assert (True, ChangeAction.UPDATED, None) == (stored[0].is_unique, stored[0].action, stored[0].message)
+            assert (stored[0].is_unique, stored[0].action, stored[0].message) == (True, ChangeAction.UPDATED, None)
             assert stored[1].message is None
             assert stored[2].message is not None
-            assert ("look", 1) == (stored[2].message.tool_calls[0].name, stored[2].message.ordinal)
+            assert (stored[2].message.tool_calls[0].name, stored[2].message.ordinal) == ("look", 1)
             [earlier] = snapshot.earlier(stored[0].memory)
-            assert ("小王喜欢爵士乐。", ChangeAction.CREATED) == (earlier.memory.content, earlier.action)
-            assert [] == list(snapshot.earlier(stored[1].memory))
-            assert ["s"] == [session.scope.session_id for session in snapshot.sessions()]
+            assert (earlier.memory.content, earlier.action) == ("小王喜欢爵士乐。", ChangeAction.CREATED)
+            assert list(snapshot.earlier(stored[1].memory)) == []
+            assert [session.scope.session_id for session in snapshot.sessions()] == ["s"]
             assert [first.id] == [one.older_id for one in snapshot.conflicts()]
-            assert ["start"] == [one.name for one in snapshot.checkpoints()]
-            assert 1 == len(list(snapshot.tombstones()))
+            assert [one.name for one in snapshot.checkpoints()] == ["start"]
+            assert len(list(snapshot.tombstones())) == 1
             assert dict.fromkeys(RecordKind, 1) | {RecordKind.MEMORY: 3} == dict(snapshot.counts())
 
     def test_a_snapshot_stands_still(self, store: MetadataStore) -> None:
@@ -124,14 +127,14 @@ class StoreTransferContract(StoreSeams):
             assert stored[0].memory.access_count == found[0].memory.access_count == 2
             [past] = snapshot.earlier(found[0].memory)
         assert ("小王喜欢爵士乐。", written[0].row) == (past.memory.content, past.memory.row)
-        assert [row for row in (one.memory.row for one in found)] == sorted(memory.row for memory in written)
+        assert [one.memory.row for one in found] == sorted(memory.row for memory in written)
         name = SessionName.from_scope(bob)
         with store.transaction() as transaction:
             standing = transaction.sessions.standing(name)
             assert standing is not None
             assert (written[2].row, 3) == (standing.newest_row, standing.live_tokens)
             assert said_by(news[0].stored) == said_by(transaction.stored(BOB, ["b0"])["b0"])
-            assert {} == transaction.stored(OWNER, ["b0"])
+            assert transaction.stored(OWNER, ["b0"]) == {}
 
     def test_restored_memories_are_told_to_indexes(self, store: MetadataStore) -> None:
         """As new ones, at their own revision; and they can be revised."""
@@ -147,7 +150,7 @@ class StoreTransferContract(StoreSeams):
             change.row, change.memory_id, change.action, change.revision,
         )  # fmt: skip
         assert [new.row] == [document.memory.row for document in store.feed.documents([new.row])]
-        assert 3 == revise(store, new, title="t").revision
+        assert revise(store, new, title="t").revision == 3
 
     def test_missing_revisions_can_be_added_later(self, store: MetadataStore) -> None:
         """Once each; those that are here stay."""
@@ -157,15 +160,15 @@ class StoreTransferContract(StoreSeams):
             past = tuple(snapshot.earlier(stored.memory))
         with store.transaction() as transaction:
             [new] = transaction.restore([restored(stored, Scope("bob"), "b0")])
-            assert 1 == transaction.restore_earlier(new, past)
-            assert 0 == transaction.restore_earlier(new, [replace(past[0], action=ChangeAction.DELETED)])
+            assert transaction.restore_earlier(new, past) == 1
+            assert transaction.restore_earlier(new, [replace(past[0], action=ChangeAction.DELETED)]) == 0
 
         [_, first] = store.memories.revisions("b0", reach=reach_of("bob"), before=None, limit=9)
-        assert (1, ChangeAction.CREATED, "小王喜欢爵士乐。") == (
+        assert (
             first.memory.revision,
             first.action,
             first.memory.content,
-        )
+        ) == (1, ChangeAction.CREATED, "小王喜欢爵士乐。")
 
     def test_lines_of_a_session_stay_neighbours(self, store: MetadataStore) -> None:
         """The line before is found within what is restored, else among what is here; other lines do not matter."""
@@ -194,7 +197,7 @@ class StoreTransferContract(StoreSeams):
         with store.transaction() as transaction:
             [gone] = transaction.restore([Restored(Record(stored.memory, is_unique=False), stored)])
 
-        assert [] == store.feed.documents([gone.row])
+        assert store.feed.documents([gone.row]) == []
         assert Status.DELETED is store.memories.get([gone.id], reach=reach_of())[gone.id].status
 
     def test_tombstones_are_carried(self, store: MetadataStore, clock: Clock) -> None:

@@ -158,6 +158,19 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
     metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
+    ERROR_REASON_ERASURE_RUNNING: _ErrorReason.ValueType  # 70
+    """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
+    user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
+    retry by itself: it would bring back what was erased.
+    """
+    ERROR_REASON_BACKUP_EXISTS: _ErrorReason.ValueType  # 71
+    """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
+    Metadata: `backup`. Choose another name, or none.
+    """
+    ERROR_REASON_BACKUP_RUNNING: _ErrorReason.ValueType  # 72
+    """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
+    one goes on. No metadata. Wait until it has ended.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -302,5 +315,18 @@ or filter more narrowly, and resume with the cursor of the last response.
 ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 43
 """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
 metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
+"""
+ERROR_REASON_ERASURE_RUNNING: ErrorReason.ValueType  # 70
+"""ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
+user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
+retry by itself: it would bring back what was erased.
+"""
+ERROR_REASON_BACKUP_EXISTS: ErrorReason.ValueType  # 71
+"""ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
+Metadata: `backup`. Choose another name, or none.
+"""
+ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
+"""ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
+one goes on. No metadata. Wait until it has ended.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

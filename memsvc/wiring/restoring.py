@@ -37,7 +37,7 @@ def restore(backup: Path, data_dir: Path, tell: Callable[[int, int, str], None])
             _copy(backup / file["path"], beside / file["path"])
         tell(2, 3, "opening")
         counts = _opened(beside, manifest)
-        os.replace(beside, data_dir)
+        beside.replace(data_dir)
         sync(data_dir.absolute().parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -208,7 +208,7 @@ class Erase:
         try:
             indexes.indexer.reached(self._store.feed.head()).result(PATIENCE_SECONDS)
         except TimeoutError as error:
-            raise BackendUnavailableError("indexes") from error  # noqa: EM101 - a name
+            raise BackendUnavailableError("indexes") from error
         if not (indexes.vectors.storage_bytes() or indexes.lexical.storage_bytes()):
             return
         for _ in range(int(PATIENCE_SECONDS / PAUSE_SECONDS)):
@@ -220,7 +220,7 @@ class Erase:
                 self._pause.wait(PAUSE_SECONDS)
             else:
                 return
-        raise BackendUnavailableError("indexes")  # noqa: EM101 - a name
+        raise BackendUnavailableError("indexes")
 
     def _clear_files(self, notes: Notes) -> Search:
         self._settle()
@@ -278,7 +278,7 @@ class Erase:
 
     def _require_running(self) -> None:
         if self._pause.is_set():
-            raise BackendUnavailableError("service")  # noqa: EM101 - a name
+            raise BackendUnavailableError("service")
 
 
 def _erasing(owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Callable[[Transaction], Mapping[str, int]]:

@@ -100,7 +100,7 @@ class Backups:
         try:
             yield from self._create(name or f"backup-{self._now().astimezone(UTC):%Y%m%dT%H%M%S}Z")
         except OSError as error:
-            raise BackendUnavailableError("backup") from error  # noqa: EM101 - a name
+            raise BackendUnavailableError("backup") from error
         finally:
             self._running.release()
 
@@ -200,26 +200,32 @@ def read_backup(backup: Path) -> dict[str, Any]:
     Raises:
         BackupError: It is no backup, of another version, incomplete or damaged.
     """
-    try:
-        manifest: dict[str, Any] = json.loads((backup / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT:
-            raise ValueError(manifest["format"])
-        version, files = (
-            int(manifest["version"]),
-            [(f["path"], int(f["bytes"]), f["sha256"]) for f in manifest["files"]],
-        )
-    except FileNotFoundError:
-        message = f"{str(backup)!r} is no backup: it has no {MANIFEST}."
-        raise BackupError(message) from None
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"The {MANIFEST} of {str(backup)!r} cannot be read."
-        raise BackupError(message) from error
+    manifest, files = _read_manifest(backup)
+    version = manifest["version"]
     if version != VERSION:
         message = f"The backup is of version {version}; this memsvc restores version {VERSION}."
         raise BackupError(message)
     for name, size, digest in files:
         _require_whole(backup, name, size, digest)
     return manifest
+
+
+def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, str]]]:
+    name = str(backup)
+    try:
+        manifest: dict[str, Any] = json.loads((backup / MANIFEST).read_text(encoding="utf-8"))
+        files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
+        is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
+    except FileNotFoundError:
+        message = f"{name!r} is no backup: it has no {MANIFEST}."
+        raise BackupError(message) from None
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"The {MANIFEST} of {name!r} cannot be read."
+        raise BackupError(message) from error
+    if not is_ours:
+        message = f"{name!r} is no backup of memsvc."
+        raise BackupError(message)
+    return manifest, files
 
 
 def _require_whole(backup: Path, name: str, size: int, digest: str) -> None:

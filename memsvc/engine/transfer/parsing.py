@@ -17,6 +17,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import MessageRecord, Session, ToolCall
+from memsvc.domain.statements import Part, Statement
 from memsvc.domain.transfer import FORMAT, VERSION, Earlier, Stored
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.transfer import reading
@@ -215,7 +216,16 @@ def _stored(line: reading.MemoryLine, scope: Scope) -> Stored:
         None if line.message is None else _message(line.message),
         b"" if given is None else b64decode(given.data),
         "" if given is None else given.model,
+        _statements(line),
     )
+
+
+def _statements(line: reading.MemoryLine) -> tuple[Statement, ...]:
+    found = {
+        one.topic: Statement(one.rule, one.topic, tuple([Part(*part) for part in one.parts]), not one.is_negative)
+        for one in line.statements
+    }
+    return tuple(found[topic] for topic in sorted(found))
 
 
 def _memory(line: reading.MemoryFields, scope: Scope) -> Memory:

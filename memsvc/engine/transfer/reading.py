@@ -8,10 +8,17 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import (
-    AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError,
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
 )  # fmt: skip
 
 from memsvc.domain import limits
@@ -83,21 +90,29 @@ def _vector(text: str) -> str:
     return text
 
 
-def _text(most: int, least: int = 0) -> Any:
-    return Annotated[str, StringConstraints(min_length=least, max_length=most), AfterValidator(_plain)]
-
-
-def _name(most: int, least: int = 0) -> Any:
-    return Annotated[str, StringConstraints(min_length=least, max_length=most), AfterValidator(_named)]
-
-
 Id = Annotated[str, StringConstraints(pattern=_UUID)]
 IdOrNone = Annotated[str, StringConstraints(pattern=rf"^$|{_UUID}")]
 Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
-ScopeId = _name(limits.SCOPE_ID)
+Plain = AfterValidator(_plain)
+Named = AfterValidator(_named)
+ScopeId = Annotated[str, StringConstraints(max_length=limits.SCOPE_ID), Named]
+SessionId = Annotated[str, StringConstraints(min_length=1, max_length=limits.SCOPE_ID), Named]
+CheckpointName = Annotated[str, StringConstraints(min_length=1, max_length=limits.CHECKPOINT), Named]
+Note = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), Plain]
+FileCategory = Annotated[str, StringConstraints(max_length=limits.CATEGORY), Named]
+FileId = Annotated[str, StringConstraints(max_length=limits.FILE_REF_ID), Plain]
+Content = Annotated[str, StringConstraints(min_length=1, max_length=limits.CONTENT), Plain]
+Key = Annotated[str, StringConstraints(max_length=limits.KEY), Plain]
+Category = Annotated[str, StringConstraints(max_length=limits.CATEGORY), Plain]
+Speaker = Annotated[str, StringConstraints(max_length=limits.SPEAKER), Plain]
+Title = Annotated[str, StringConstraints(max_length=limits.TITLE), Plain]
+Summary = Annotated[str, StringConstraints(max_length=limits.SUMMARY), Plain]
+Source = Annotated[str, StringConstraints(max_length=limits.SOURCE), Plain]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG), Plain]
+Term = Annotated[str, StringConstraints(min_length=1, max_length=limits.KEYWORD), Plain]
 Data = Annotated[str, AfterValidator(_vector)]
 
 
@@ -143,19 +158,19 @@ class FileRefPart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    category: _name(limits.CATEGORY)  # type: ignore[valid-type]
-    id: _name(limits.FILE_REF_ID)  # type: ignore[valid-type]
+    category: FileCategory
+    id: FileId
 
 
 class MemoryFields(_Line):
     """What a memory says, in one revision."""
 
     id: Id
-    content: _text(limits.CONTENT, 1)  # type: ignore[valid-type]
-    project_id: ScopeId = ""  # type: ignore[valid-type]
-    agent_id: ScopeId = ""  # type: ignore[valid-type]
-    session_id: ScopeId = ""  # type: ignore[valid-type]
-    key: _text(limits.KEY) = ""  # type: ignore[valid-type]
+    content: Content
+    project_id: ScopeId = ""
+    agent_id: ScopeId = ""
+    session_id: ScopeId = ""
+    key: Key = ""
     layer: Layer
     kind: Kind
     tier: Tier
@@ -173,13 +188,13 @@ class MemoryFields(_Line):
     expire_time: Moment | None = None
     valid_from: Moment | None = None
     valid_to: Moment | None = None
-    category: _text(limits.CATEGORY) = ""  # type: ignore[valid-type]
-    speaker: _text(limits.SPEAKER) = ""  # type: ignore[valid-type]
-    title: _text(limits.TITLE) = ""  # type: ignore[valid-type]
-    summary: _text(limits.SUMMARY) = ""  # type: ignore[valid-type]
-    source: _text(limits.SOURCE) = ""  # type: ignore[valid-type]
-    tags: list[_text(limits.TAG, 1)] = Field(default=[], max_length=limits.TAGS)  # type: ignore[valid-type]
-    keywords: list[tuple[_text(limits.KEYWORD, 1), Share]] = Field(default=[], max_length=limits.KEYWORDS)  # type: ignore[valid-type]
+    category: Category = ""
+    speaker: Speaker = ""
+    title: Title = ""
+    summary: Summary = ""
+    source: Source = ""
+    tags: list[Tag] = Field(default=[], max_length=limits.TAGS)
+    keywords: list[tuple[Term, Share]] = Field(default=[], max_length=limits.KEYWORDS)
     related_ids: list[Id] = Field(default=[], max_length=limits.RELATED_IDS)
     derived_from: list[Id] = Field(default=[], max_length=limits.DERIVED_FROM)
     file_refs: list[FileRefPart] = Field(default=[], max_length=limits.FILE_REFS)
@@ -236,12 +251,24 @@ class VectorPart(BaseModel):
     data: Data
 
 
+class StatementPart(BaseModel):
+    """What a memory states."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rule: Rule
+    topic: Summary
+    parts: list[tuple[Tag, Summary]] = Field(max_length=limits.TAGS)
+    is_negative: bool = False
+
+
 class MemoryLine(MemoryFields):
     """A memory."""
 
     claims_content: bool = False
     previous_id: IdOrNone = ""
     message: MessagePart | None = None
+    statements: list[StatementPart] = Field(default=[], max_length=limits.STATEMENTS)
     given_vector: GivenVectorPart | None = None
     vectors: list[VectorPart] = Field(default=[])
 
@@ -253,10 +280,10 @@ class RevisionLine(MemoryFields):
 class SessionLine(_Line):
     """A session."""
 
-    id: _name(limits.SCOPE_ID, 1)  # type: ignore[valid-type]
-    project_id: ScopeId = ""  # type: ignore[valid-type]
-    agent_id: ScopeId = ""  # type: ignore[valid-type]
-    title: _text(limits.TITLE) = ""  # type: ignore[valid-type]
+    id: SessionId
+    project_id: ScopeId = ""
+    agent_id: ScopeId = ""
+    title: Title = ""
     state: SessionState
     auto_trim: AutoTrim
     token_limit: int = Field(ge=1, le=LARGEST)
@@ -275,7 +302,7 @@ class ConflictLine(_Line):
     """A contradiction between two memories."""
 
     id: Id
-    project_id: ScopeId = ""  # type: ignore[valid-type]
+    project_id: ScopeId = ""
     older_id: Id
     newer_id: Id
     rule: Rule
@@ -290,19 +317,19 @@ class ConflictLine(_Line):
 class CheckpointLine(_Line):
     """A checkpoint."""
 
-    id: _name(limits.CHECKPOINT, 1)  # type: ignore[valid-type]
-    project_id: ScopeId = ""  # type: ignore[valid-type]
+    id: CheckpointName
+    project_id: ScopeId = ""
     known_time: Moment
     create_time: Moment
-    note: _text(limits.CHECKPOINT_NOTE) = ""  # type: ignore[valid-type]
+    note: Note = ""
 
 
 class TombstoneLine(_Line):
     """What is left of a purged memory."""
 
     id: Id
-    project_id: ScopeId = ""  # type: ignore[valid-type]
-    session_id: ScopeId = ""  # type: ignore[valid-type]
+    project_id: ScopeId = ""
+    session_id: ScopeId = ""
     create_time: Moment
     time: Moment
 
@@ -337,13 +364,11 @@ def read_line(number: int, line: bytes) -> _Line | str:
     """
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
-    model = KINDS.get(name)
-    if model is not None:
+    if (model := KINDS.get(name)) is not None:
         return _checked(number, lambda: model.model_validate_json(line))
     sort = _checked(number, lambda: _Sort.model_validate_json(line))
-    model = KINDS.get(sort.record)
-    if model is not None:
-        return _checked(number, lambda: model.model_validate_json(line))
+    if (late := KINDS.get(sort.record)) is not None:
+        return _checked(number, lambda: late.model_validate_json(line))
     if sort.optional:
         return sort.record
     known = ", ".join(KINDS)

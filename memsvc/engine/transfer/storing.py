@@ -12,7 +12,6 @@ from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import Session, SessionName
 from memsvc.domain.transfer import Earlier, Issue, RecordKind, Stored, Trouble, said_by
-from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.transfer.naming import Naming, ids_in
 from memsvc.engine.transfer.parsing import Batch, Record
 from memsvc.engine.write.drafting import chunks_of, content_name
@@ -149,7 +148,7 @@ class _Storing:
             stored.is_unique,
             stored.given_vector,
             stored.given_model,
-            stored_statements(memory),
+            stored.statements,
         )
         return Restored(new, stored, session, tuple(self._earlier(record)))
 

@@ -16,6 +16,7 @@ from memsvc.domain.conflicts import Conflict
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import MessageRecord, Session
+from memsvc.domain.statements import Statement
 from memsvc.domain.transfer import Earlier, RecordKind, Stored
 
 Line = dict[str, Any]
@@ -23,10 +24,11 @@ Line = dict[str, Any]
 encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False).encode
 """Return a line as JSON; it holds no line break."""
 
-_TEXTS = (
-    "key", "category", "speaker", "title", "summary", "source", "supersedes_id", "superseded_by_id", "review",
+_FIELDS = (
+    "key", "category", "speaker", "title", "summary", "source", "supersedes_id", "superseded_by_id", "review", "tags",
+    "keywords", "related_ids", "derived_from", "access_count", "work_in_progress",
 )  # fmt: skip
-_LISTS = ("tags", "keywords", "related_ids", "derived_from")
+_SCOPES = ("project_id", "agent_id", "session_id")
 _TIMES = ("access_time", "event_time", "expire_time", "valid_from", "valid_to")
 
 
@@ -39,6 +41,8 @@ def memory_line(stored: Stored) -> Line:
         line["previous_id"] = stored.previous_id
     if stored.message is not None:
         line["message"] = _message(stored.message)
+    if stored.statements:
+        line["statements"] = [_statement(statement) for statement in stored.statements]
     if stored.given_vector:
         line["given_vector"] = {"model": stored.given_model, "data": vector_text(stored.given_vector)}
     return line
@@ -115,15 +119,8 @@ def vector_text(vector: bytes) -> str:
 
 
 def _memory(memory: Memory) -> Line:
-    scope = memory.scope
-    line: Line = {"content": memory.content}
-    if scope.project_id:
-        line["project_id"] = scope.project_id
-    if scope.agent_id:
-        line["agent_id"] = scope.agent_id
-    if scope.session_id:
-        line["session_id"] = scope.session_id
-    line |= {
+    line: Line = {
+        "content": memory.content,
         "layer": memory.layer,
         "kind": memory.kind,
         "tier": memory.tier,
@@ -136,23 +133,13 @@ def _memory(memory: Memory) -> Line:
         "create_time": _time(memory.create_time),
         "update_time": _time(memory.update_time),
     }
-    for name in _TEXTS:
-        if value := getattr(memory, name):
-            line[name] = value
-    for name in _LISTS:
-        if value := getattr(memory, name):
-            line[name] = value
-    for name in _TIMES:
-        if (value := getattr(memory, name)) is not None:
-            line[name] = _time(value)
+    line |= {name: value for name in _SCOPES if (value := getattr(memory.scope, name))}
+    line |= {name: value for name in _FIELDS if (value := getattr(memory, name))}
+    line |= {name: _time(value) for name in _TIMES if (value := getattr(memory, name)) is not None}
     if memory.file_refs:
         line["file_refs"] = [{"category": ref.category, "id": ref.id} for ref in memory.file_refs]
     if memory.metadata:
         line["metadata"] = dict(memory.metadata)
-    if memory.access_count:
-        line["access_count"] = memory.access_count
-    if memory.work_in_progress:
-        line["work_in_progress"] = True
     return line
 
 
@@ -172,8 +159,14 @@ def _message(record: MessageRecord) -> Line:
     return _given(line)
 
 
+def _statement(statement: Statement) -> Line:
+    parts = [(part.sort, part.text) for part in statement.parts]
+    line: Line = {"rule": statement.rule, "topic": statement.topic, "parts": parts}
+    return line if statement.positive else line | {"is_negative": True}
+
+
 def _given(line: Mapping[str, Any]) -> Line:
-    return {name: value for name, value in line.items() if value or value == 0 and value is not False}
+    return {name: value for name, value in line.items() if value or (value == 0 and value is not False)}
 
 
 def _time(moment: datetime) -> str:
