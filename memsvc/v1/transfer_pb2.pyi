@@ -166,9 +166,9 @@ class ImportUserRequest(_message.Message):
     that belong to memories of other users: none of these is changed or shown. Vectors are kept when they are of the model and
     the version of the service's own; they are believed, so take files in only from where you trust them.
 
-    Errors: INVALID_ARGUMENT, with a field such as "lines[17].importance" (lines count from 1), when a line is wrong, is of an
-    unknown kind and does not say `"optional":true`, or is longer than 32 MiB; "lines[1].version" when the file is of another
-    version; "lines[N].record" when it was cut, "lines[N].sha256" when it was changed: what came before is stored, and
+    Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is wrong, is of an
+    unknown kind and does not say `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the file is of another
+    version; "data.lines[N].record" when it was cut, "data.lines[N].sha256" when it was changed: what came before is stored, and
     stays. FAILED_PRECONDITION (ERASURE_RUNNING).
     """
 

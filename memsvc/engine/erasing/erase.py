@@ -237,8 +237,10 @@ class Erase:
         return search
 
     def _search(self, ids: Sequence[str], samples: Sequence[str]) -> Search:
-        needles = [text.encode() for text in (*ids, *samples)]
-        return search_files(self._place.directory, needles, without=self._place.without)
+        try:
+            return search_files(self._place.directory, (*ids, *samples), without=self._place.without)
+        except OSError as error:
+            raise BackendUnavailableError("files") from error
 
     def _settle(self) -> None:
         for _ in range(SETTLE_TRIES):

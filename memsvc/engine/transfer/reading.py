@@ -360,7 +360,7 @@ def read_line(number: int, line: bytes) -> _Line | str:
     """Return what a line holds, or the name of an unknown kind that says that it may be left out.
 
     Raises:
-        InvalidRequestError: It is no line of an exported user; the fields are named "lines[NUMBER].…".
+        InvalidRequestError: It is no line of an exported user; the fields are named "data.lines[NUMBER].…".
     """
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
@@ -390,7 +390,7 @@ def _checked(number: int, read: Callable[[], M]) -> M:
 
 
 def _path(number: int, location: tuple[str | int, ...]) -> str:
-    path = f"lines[{number}]"
+    path = f"data.lines[{number}]"
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
     return path
