@@ -9,12 +9,13 @@ from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.metadata_changes import InprocChangeFeed
+from backends.inproc.metadata_erasing import InprocErasureReads, InprocStoreCopies
 from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
-from backends.inproc.metadata_transfer import InprocErasureReads, InprocStoreCopies, InprocUserReads
+from backends.inproc.metadata_transfer import InprocUserReads
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.backup import StoreCopies

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import NoReturn
 
+from backends.inproc.metadata_erasing import InprocErasureReads
 from backends.inproc.metadata_state import State
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure, owner_digest
-from memsvc.domain.errors import CapabilityMissingError, ErasureRunningError
+from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import Session
 from memsvc.domain.transfer import Earlier, RecordKind, Stored
-from memsvc.ports.backup import CopyProgress
 from memsvc.ports.metadata import Record
 from memsvc.ports.transfer import Restored, UserSnapshot
 
@@ -88,79 +87,6 @@ class InprocUserSnapshot:
         """Yield the tombstones."""
         found = [one for owner, one in self._state.tombstones if owner == self._owner]
         yield from sorted(found, key=lambda one: one.row)
-
-
-class InprocErasureReads:
-    """`memsvc.ports.erasing.ErasureReads`."""
-
-    def __init__(self, state: Callable[[], State]) -> None:
-        """Look into the state that *state* returns."""
-        self._state = state
-
-    def find(self, owner: str) -> Erasure | None:
-        """Return the latest erasure of an owner."""
-        return self._state().erasures.get(owner_digest(owner))
-
-    def running(self) -> list[Erasure]:
-        """Return the erasures under way."""
-        return [one for _, one in sorted(self._state().erasures.items()) if one.end_time is None]
-
-    def traces(self, owner: str) -> dict[str, int]:
-        """Count by what it is."""
-        state = self._state()
-        return {
-            "memories": sum(record.memory.scope.owner == owner for record in state.records.values()),
-            "sessions": sum(session.scope.owner == owner for session in state.sessions.values()),
-            "conflicts": sum(one.owner == owner for one in state.conflicts.values()),
-            "checkpoints": sum(name[0] == owner for name in state.checkpoints),
-            "requests": sum(name[0] == owner for name in state.requests),
-            "tombstones": sum(one == owner for one, _ in state.tombstones),
-            "outbox": sum(place[0] == owner for place in state.places.values()),
-        }
-
-    def projects(self, owner: str) -> list[str]:
-        """Return the projects."""
-        state = self._state()
-        scopes = [record.memory.scope for record in state.records.values()]
-        scopes += [session.scope for session in state.sessions.values()]
-        found = {scope.project_id for scope in scopes if scope.owner == owner}
-        found |= {one.project_id for one in state.conflicts.values() if one.owner == owner}
-        found |= {name[1] for name in state.checkpoints if name[0] == owner}
-        return sorted(found | {left.project_id for one, left in state.tombstones if one == owner})
-
-    def is_elsewhere(self, text: str) -> bool:
-        """Look into every content."""
-        state = self._state()
-        every = [record.memory for record in state.records.values()] + list(state.revisions.values())
-        return any(text in memory.content for memory in every)
-
-    def settle(self) -> bool:
-        """Return: there is no log."""
-        return True
-
-    def rewrite(self) -> None:
-        """Return: there is no file."""
-
-
-class InprocStoreCopies:
-    """`memsvc.ports.backup.StoreCopies`: nothing outlives this store, so there is nothing to copy."""
-
-    def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
-        """Refuse.
-
-        Raises:
-            CapabilityMissingError: Always.
-        """
-        del directory
-        raise CapabilityMissingError("BACKUP")
-        yield  # pragma: no cover - makes this a generator
-
-    def counts(self) -> Mapping[str, int]:
-        """Return nothing: there are no copies to compare with."""
-        return {}
-
-    def renew(self) -> None:
-        """Return: every store of this sort has a name of its own."""
 
 
 class InprocTransferWrites:

@@ -1,4 +1,4 @@
-"""The commands about all of a user, and of everybody: export, import-user, erase, backup, restore."""
+"""The commands about all of a user, and of everybody: export, import-user, erase, backup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import uuid4
 import typer
 
 from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, CommandError, say, told
+from memsvc.cli.failures import FAILED, CommandError, say
 from memsvc.cli.inputs import STDIN
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
@@ -182,33 +182,22 @@ def backup(
         write(f"{step.name}: {step.size_bytes:,} bytes; {counts or 'empty'}")
 
 
-def restore(
-    *,
-    backup_folder: Annotated[Path, typer.Argument(help="The folder of the backup.", metavar="BACKUP")],
-    data_dir: Annotated[Path, typer.Option(help="The data directory to make; it must be empty, or not there yet.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
-) -> None:
+def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> None:
     """Make a data directory of a backup, after verifying it.
 
-    Start a service with it afterwards: `memsvc serve --data-dir DIR`. It builds its indexes anew first.
+    Raises:
+        CommandError: The directory is not empty, or the backup is not whole.
     """
-    with told(), _failing():
-        from memsvc.wiring.restoring import restore as make  # noqa: PLC0415 - a quick start
+    from memsvc.engine.lifecycle.backup import BackupError  # noqa: PLC0415 - a quick start
+    from memsvc.wiring.restoring import restore  # noqa: PLC0415
 
+    try:
         with progress_bar("restore", shown=not as_json) as bar:
-            counts = make(backup_folder, data_dir, bar)
+            counts = restore(backup_folder, data_dir, bar)
+    except BackupError as error:
+        raise CommandError(str(error)) from error
     if as_json:
         write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
     else:
         found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
         write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {data_dir}")
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    from memsvc.engine.lifecycle.backup import BackupError  # noqa: PLC0415 - a quick start
-
-    try:
-        yield
-    except BackupError as error:
-        raise CommandError(str(error)) from error

@@ -44,7 +44,8 @@ class Transfers(Connected):
     ) -> AsyncGenerator[transfer_pb2.ImportUserResponse, None]:
         """Take in a file that an export made, whosever it is, and yield the progress; the last response is `done`.
 
-        *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may be sent again.
+        *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
+        be sent again.
         """
         header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=convert.named("wait_for", wait_for))
         sending = _Sending(header, pieces)
