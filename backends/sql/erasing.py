@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import empty_log, list_parameter, listed, rewrite
+from backends.sql.dialect import MAX_INTEGER, empty_log, list_parameter, listed, rewrite, run_kept
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
 from backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
@@ -99,7 +99,7 @@ class SqlErasureWrites:
     _position: int
     _allot: Any
     _began: int = 0
-    _erased: Mapping[str, int] | None = None
+    _ends: dict[str, int]
 
     def set_began(self, moment: int) -> None:
         """Say when the work was begun."""
@@ -111,15 +111,10 @@ class SqlErasureWrites:
         Raises:
             ErasureRunningError: One of them is being erased, or was while the work was under way.
         """
-        if self._erased is None:
-            ends = sa.select(erasures.c.owner_digest, erasures.c.end_time)
-            self._erased = {
-                digest: self._time + 1 if end is None else end for digest, end in self._connection.execute(ends)
-            }
-        if not self._erased:
-            return
         for owner in owners:
-            if (self._began or self._time) <= self._erased.get(owner_digest(owner), -1):
+            if owner not in self._ends:
+                self._ends[owner] = self._end_of(owner)
+            if (self._began or self._time) <= self._ends[owner]:
                 raise ErasureRunningError
 
     def begin_erasure(self, erasure: Erasure) -> None:
@@ -173,11 +168,19 @@ class SqlErasureWrites:
             removed += self._connection.execute(_delete_chunks(), at).rowcount
         return removed
 
+    def _end_of(self, owner: str) -> int:
+        """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
+        found = run_kept(self._connection, _select_end(), {"digest": owner_digest(owner)})
+        if not found:
+            return -1
+        [(end,)] = found
+        return MAX_INTEGER if end is None else int(end)
+
     def _note(self, erasure: Erasure) -> None:
         place = erasures.c.owner_digest == erasure.owner_digest
         self._connection.execute(sa.delete(erasures).where(place))
         insert_many(self._connection, erasures, [_values(erasure)])
-        self._erased = None
+        self._ends.clear()
 
 
 def forget_erasures(connection: sa.Connection, before: datetime) -> None:
@@ -211,6 +214,11 @@ def _erasure(row: Sequence[Any]) -> Erasure:
     digest, owner, request_id, begin_time, end_time, projects, receipt = row
     ended = None if end_time is None else from_micros(end_time)
     return Erasure(digest, owner, request_id, from_micros(begin_time), ended, tuple(json_value(projects)), receipt)
+
+
+@cache
+def _select_end() -> sa.Select[Any]:
+    return sa.select(erasures.c.end_time).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
 
 
 @cache

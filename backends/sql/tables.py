@@ -335,3 +335,4 @@ erasures = sa.Table(
     sa.Column("projects", sa.Text, nullable=False),
     sa.Column("receipt", sa.Text, nullable=False),
 )
+sa.Index("erasures_end", erasures.c.end_time)

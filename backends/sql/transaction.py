@@ -51,6 +51,7 @@ class SqlTransaction(SqlConflictWrites, SqlTransferWrites, SqlErasureWrites):
         self._inserted: list[Record] = []
         self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
         self._owners: set[str] = set()
+        self._ends: dict[str, int] = {}
 
     @property
     def changed(self) -> AbstractSet[int]:

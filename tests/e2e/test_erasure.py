@@ -22,7 +22,7 @@ from tests.e2e.calls import TIMEOUT, WAYS, create, create_all, found, list_all, 
 from tests.e2e.running import ServerProcess, Stubs
 from tests.e2e.transferring import erase, export, furnish, records, removed, take_in
 
-SECRET, OTHER = "quaggasecret", "okapiwitness"
+SECRET, OTHER = "quaggasecret", "okapiword"
 
 
 @pytest.fixture(scope="module")

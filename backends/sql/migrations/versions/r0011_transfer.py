@@ -22,4 +22,5 @@ def upgrade() -> None:
         *(sa.Column(name, sa.Text(), nullable=False) for name in ("projects", "receipt")),
         sa.PrimaryKeyConstraint("owner_digest"),
     )
+    op.create_index("erasures_end", "erasures", ["end_time"])
     op.create_index("tombstones_memory", "tombstones", ["memory_id"])
