@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from typing import NamedTuple
 
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.application import Application
@@ -13,17 +14,19 @@ from memsvc.engine.capture.flush import Flush
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recollect import Recollect
+from memsvc.engine.upkeep.run import Measures
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
-from memsvc.wiring.consolidating import consolidating
+from memsvc.wiring.consolidating import Consolidations, consolidating
 from memsvc.wiring.conversations import listening, sessions
-from memsvc.wiring.indexing import indexing
+from memsvc.wiring.forgetting import Forgetting, forgetting
+from memsvc.wiring.indexing import Indexing, indexing
 from memsvc.wiring.measuring import Measured
-from memsvc.wiring.reading import reading
+from memsvc.wiring.reading import Reading, reading
 from memsvc.wiring.upkeep import upkeep
-from memsvc.wiring.watchfulness import watchfulness
-from memsvc.wiring.writing import writing
+from memsvc.wiring.watchfulness import Watchfulness, watchfulness
+from memsvc.wiring.writing import Writing, writing
 
 
 @contextmanager
@@ -46,18 +49,36 @@ def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Ite
         yield _wired(settings, directory, backends, stack)
 
 
+class _Parts(NamedTuple):
+    """What the use cases are made of, in the order of making."""
+
+    indexes: Indexing
+    writes: Writing
+    reads: Reading
+    looks: Watchfulness
+    merged: Consolidations
+    forgets: Forgetting
+
+
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
     """Make every use case and start the threads; *stack* stops them, the last one first."""
     measured = Measured(Performance(backends.now))
     backends = measured.around(backends)
-    store = backends.metadata
     index = indexing(settings, directory, backends, measured, stack)
     writes = writing(settings, backends, index, stack)
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
+    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, forgets), stack)
+
+
+def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
+    index, writes, reads, looks, merged, forgets = parts
+    store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
+    measures = Measures(index.performance, looks.step_counts)
     return Application(
         remember=writes.remember,
         append=writes.append,
@@ -72,7 +93,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         undo_consolidation=merged.undo,
         summarize_period=merged.summarize,
         archive=writes.archive,
-        maintenance=upkeep(settings, backends, index, writes, merged.steps, looks.step_counts, stack),
+        maintenance=upkeep(settings, backends, measures, writes, merged.steps, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),
@@ -94,4 +115,8 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
         watching=writes.watching,
         reviewing=writes.reviewing,
         reminders=writes.reminders,
+        exporting=forgets.exporting,
+        user_importing=forgets.importing,
+        erase=forgets.erase,
+        backups=forgets.backups,
     )

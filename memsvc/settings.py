@@ -206,6 +206,13 @@ class ConsolidationSettings(_Part):
     """How long the summary of a month or topic may be, unless the call says otherwise."""
 
 
+class BackupSettings(_Part):
+    """Where backups go."""
+
+    directory: Path | None = None
+    """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
+
+
 class WatchSettings(_Part):
     """How changes are told to those who watch."""
 
@@ -314,6 +321,8 @@ class Settings(BaseSettings):
 
     consolidation: ConsolidationSettings = ConsolidationSettings()
     """Merging and summing up."""
+    backup: BackupSettings = BackupSettings()
+    """Backups."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     metrics: MetricsSettings = MetricsSettings()

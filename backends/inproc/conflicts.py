@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from backends.inproc.metadata_state import State
@@ -42,6 +42,7 @@ class InprocConflictWrites:
     """`memsvc.ports.conflicts.ConflictWrites`, on the state of a transaction."""
 
     state: State
+    refuse_erased: Callable[[Iterable[str]], None]
 
     def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
         """Return what is stated."""
@@ -64,6 +65,7 @@ class InprocConflictWrites:
 
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
         """Insert."""
+        self.refuse_erased({conflict.owner for conflict in new})
         self.state.conflicts.update({conflict.id: conflict for conflict in new})
 
     def settle_conflicts(self, settled: Sequence[Conflict]) -> None:

@@ -10,25 +10,31 @@ from datetime import datetime
 from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.integrity import InprocIntegrityReads
 from backends.inproc.metadata_changes import InprocChangeFeed
+from backends.inproc.metadata_erasing import InprocErasureReads, InprocStoreCopies
 from backends.inproc.metadata_history import InprocCheckpoints
 from backends.inproc.metadata_logs import InprocLogs
 from backends.inproc.metadata_reads import InprocIndexFeed, InprocMemoryReads
 from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
+from backends.inproc.metadata_transfer import InprocUserReads
 from backends.inproc.reminders import InprocReminderReads
 from backends.inproc.upkeep import InprocLeases, InprocUpkeepReads
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.backup import StoreCopies
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.erasing import ErasureReads
+from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
-from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Transaction
+from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
+from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
 
 NAME = "inproc metadata"
@@ -54,6 +60,9 @@ class InprocMetadataStore:
         self._logs = InprocLogs(self._current)
         self._upkeep = InprocUpkeepReads(self._current)
         self._leases = InprocLeases(self._current, self._change)
+        self._users = InprocUserReads(self._current)
+        self._erasures = InprocErasureReads(self._current)
+        self._copies = InprocStoreCopies()
 
     @property
     def memories(self) -> MemoryReads:
@@ -114,6 +123,21 @@ class InprocMetadataStore:
     def leases(self) -> Leases:
         """Take and release leases."""
         return self._leases
+
+    @property
+    def users(self) -> UserReads:
+        """Read all of a user."""
+        return self._users
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        return self._erasures
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
+        return self._copies
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

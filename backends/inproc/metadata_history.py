@@ -83,5 +83,7 @@ def _line(state: State, row: int, reach: Reach) -> list[Memory]:
     current = state.memory(row)
     if current is None or not is_within(reach, current):
         return []
-    earlier = [state.revisions[row, revision] for revision in range(1, current.revision)]
+    # Of a memory that is just being imported, some may still be missing.
+    names = ((row, revision) for revision in range(1, current.revision))
+    earlier = [state.revisions[name] for name in names if name in state.revisions]
     return [*earlier, current]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -64,8 +64,11 @@ class InprocSessionReads:
 class InprocSessionWrites:
     """`memsvc.ports.sessions.SessionWrites`, on the state of a transaction."""
 
-    def __init__(self, state: State, race: Callable[[], NoReturn]) -> None:
-        """Work on *state*; *race* makes the transaction void."""
+    def __init__(
+        self, state: State, race: Callable[[], NoReturn], refuse_erased: Callable[[Iterable[str]], None]
+    ) -> None:
+        """Work on *state*; *race* makes the transaction void, *refuse_erased* refuses owners that are being erased."""
+        self._refuse_erased = refuse_erased
         self._state = state
         self._race = race
 
@@ -98,6 +101,7 @@ class InprocSessionWrites:
 
     def insert(self, session: Session) -> Session:
         """Insert a new session."""
+        self._refuse_erased([session.scope.owner])
         if self.get(session.name) is not None:
             self._race()
         self._state.last_row += 1

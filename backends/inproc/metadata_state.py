@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.erasure import Erasure
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
@@ -47,6 +48,7 @@ class State:
     reminders_given: dict[tuple[int, date, Slot], datetime] = field(default_factory=dict)
     leases: dict[str, tuple[str, datetime, datetime | None]] = field(default_factory=dict)
     """Leases by name: the holder, until when, and when the work ended last."""
+    erasures: dict[str, Erasure] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -71,6 +73,7 @@ class State:
             actions=dict(self.actions),
             reminders_given=dict(self.reminders_given),
             leases=dict(self.leases),
+            erasures=dict(self.erasures),
         )
 
     def memory(self, row: int) -> Memory | None:

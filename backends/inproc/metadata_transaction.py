@@ -13,6 +13,7 @@ from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.integrity import InprocIntegrityWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
+from backends.inproc.metadata_transfer import InprocTransferWrites
 from backends.inproc.reminders import InprocReminderWrites
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Checkpoint, tombstone_of
@@ -24,7 +25,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites):
+class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites, InprocTransferWrites):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -44,7 +45,7 @@ class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegr
     @property
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
-        return InprocSessionWrites(self.state, self._race)
+        return InprocSessionWrites(self.state, self._race, self.refuse_erased)
 
     @property
     def position(self) -> int:
@@ -92,6 +93,7 @@ class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegr
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
         """Insert new memories."""
+        self.refuse_erased({record.memory.scope.owner for record in records})
         latest: dict[tuple[str, str, str], int] = {}
         inserted: list[Memory] = []
         for record in records:
@@ -157,11 +159,14 @@ class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegr
 
     def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
         """Remember a request."""
+        self.refuse_erased([owner])
         self.state.requests[owner, method, request_id] = (record, self._time)
 
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests."""
         bound = to_micros(before)
+        erasures = self.state.erasures.items()
+        self.state.erasures = {n: one for n, one in erasures if one.end_time is None or one.end_time >= before}
         kept = {name: value for name, value in self.state.requests.items() if value[1] >= bound}
         forgotten = len(self.state.requests) - len(kept)
         self.state.requests = kept
@@ -173,6 +178,7 @@ class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegr
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a new checkpoint."""
+        self.refuse_erased([checkpoint.owner])
         name = (checkpoint.owner, checkpoint.project_id, checkpoint.name)
         if name in self.state.checkpoints:
             self._race()

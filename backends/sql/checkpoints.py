@@ -40,7 +40,7 @@ class SqlCheckpoints:
             statement = statement.where(_C.create_time <= time, sa.or_(_C.create_time < time, _C.name > name))
         ordered = statement.order_by(_C.create_time.desc(), _C.name).limit(max(0, limit))
         with self._database.reading() as connection:
-            return [_checkpoint(row) for row in connection.execute(ordered)]
+            return [checkpoint_from_row(row) for row in connection.execute(ordered)]
 
     def tombstones(self, *, reach: Reach, moment: datetime, after_row: int, limit: int) -> list[Tombstone]:
         """Return what was purged since a moment."""
@@ -62,7 +62,7 @@ def read_checkpoint(connection: sa.Connection, owner: str, project_id: str, name
     """Return a checkpoint by its name."""
     place = (_C.owner == owner, _C.project_id == project_id, _C.name == name)
     row = connection.execute(sa.select(checkpoints).where(*place)).one_or_none()
-    return None if row is None else _checkpoint(row)
+    return None if row is None else checkpoint_from_row(row)
 
 
 def insert_checkpoint(connection: sa.Connection, checkpoint: Checkpoint) -> None:
@@ -93,6 +93,7 @@ def insert_tombstone(connection: sa.Connection, memory: Memory, time: int) -> No
     connection.execute(sa.insert(tombstones), values)
 
 
-def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+def checkpoint_from_row(row: Sequence[Any]) -> Checkpoint:
+    """Return the checkpoint in a row of `checkpoints`."""
     owner, project_id, name, known_time, create_time, note = row
     return Checkpoint(owner, project_id, name, from_micros(known_time), from_micros(create_time), note)

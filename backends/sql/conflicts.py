@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -67,6 +68,7 @@ class SqlConflictWrites:
     """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
 
     _connection: sa.Connection
+    refuse_erased: Callable[[Iterable[str]], None]
 
     def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
@@ -80,6 +82,7 @@ class SqlConflictWrites:
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
         """Insert."""
         if new:
+            self.refuse_erased({conflict.owner for conflict in new})
             with translate():
                 self._connection.execute(sa.insert(conflicts), [_values(conflict) for conflict in new])
 
@@ -134,6 +137,14 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
     )
 
 
+def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
+    """Return what the memories with these rows state, by topic; those that state nothing are left out."""
+    found: dict[int, list[Statement]] = defaultdict(list)
+    for row, rule, topic, parts, positive in run_kept(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
+        found[row].append(Statement(Rule(rule), topic, _parts(parts), bool(positive)))
+    return {row: tuple(stated) for row, stated in found.items()}
+
+
 def delete_statements(connection: sa.Connection, row: int) -> None:
     """Remove what a memory states."""
     run_kept(connection, _delete_statements(), {"at_row": row})
@@ -143,6 +154,13 @@ def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
     """Remove the conflicts of a memory."""
     for side in (conflicts.c.older_id, conflicts.c.newer_id):
         connection.execute(sa.delete(conflicts).where(side == memory.id))
+
+
+@cache
+def _select_of_rows() -> sa.Select[Any]:
+    columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
+    wanted = statements.c.row.in_(sa.select(listed("wanted").c.value))
+    return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
 
 
 @cache

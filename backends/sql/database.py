@@ -78,6 +78,17 @@ class Database:
             self._writer_thread = None
             self._lock.release()
 
+    @contextmanager
+    def maintaining(self) -> Iterator[sa.Connection]:
+        """Lend the writing connection without a transaction, for what cannot be done in one."""
+        self._line_up()
+        try:
+            with translate():
+                yield self._writing_connection()
+        finally:
+            self._writer_thread = None
+            self._lock.release()
+
     def close(self) -> None:
         """Close every connection, those lent as soon as they come back. Waits for the write that is under way."""
         with self._lock:

@@ -151,6 +151,17 @@ def upsert_when(
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=condition)
 
 
+def empty_log(connection: sa.Connection) -> bool:
+    """Bring the log into the file and make it empty; return False when a reader of an older state is in the way."""
+    [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    return not is_busy
+
+
+def rewrite(connection: sa.Connection) -> None:
+    """Write the whole file anew, without anything that was removed. Outside a transaction."""
+    run_text(connection, "VACUUM")
+
+
 def prepare_connection(connection: Any, settings: SqlSettings) -> None:
     """Set a fresh connection of the driver up; transactions are begun by us, never by the driver."""
     connection.isolation_level = None

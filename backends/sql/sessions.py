@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
@@ -108,8 +108,13 @@ class SqlSessionWrites:
         connection: sa.Connection,
         allot: Callable[[], int],
         void_on_race: Callable[[], AbstractContextManager[None]],
+        refuse_erased: Callable[[Iterable[str]], None],
     ) -> None:
-        """Work on *connection*; *allot* gives the next row, *void_on_race* watches over what may lose a race."""
+        """Work on *connection*; *allot* gives the next row, *void_on_race* watches over what may lose a race.
+
+        *refuse_erased* refuses owners that are being erased.
+        """
+        self._refuse_erased = refuse_erased
         self._connection = connection
         self._allot = allot
         self._void_on_race = void_on_race
@@ -131,6 +136,7 @@ class SqlSessionWrites:
 
     def insert(self, session: Session) -> Session:
         """Insert a new session."""
+        self._refuse_erased([session.scope.owner])
         row = self._allot()
         with self._void_on_race():
             insert_many(self._connection, sessions, [session_values(session, row)])

@@ -10,8 +10,10 @@ from datetime import datetime
 from backends.sql.changes import SqlChangeFeed
 from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.conflicts import SqlConflictReads
+from backends.sql.copying import SqlStoreCopies
 from backends.sql.database import Database
 from backends.sql.embeddings import SqlEmbeddingCache
+from backends.sql.erasing import SqlErasureReads
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
@@ -24,18 +26,23 @@ from backends.sql.schema import bring_up_to_date
 from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
+from backends.sql.transfer import SqlUserReads
 from backends.sql.upkeep import SqlUpkeepReads
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.backup import StoreCopies
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.erasing import ErasureReads
+from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
-from memsvc.ports.metadata import EmbeddingCache, IndexFeed, MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.metadata import MemoryReads, MetadataStore, Record, Transaction
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
+from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
 
 DEFAULT_NAME = "memsvc.db"
@@ -61,6 +68,9 @@ class SqlMetadataStore:
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
+        self._users = SqlUserReads(database)
+        self._erasures = SqlErasureReads(database)
+        self._copies = SqlStoreCopies(database, DEFAULT_NAME)
 
     @property
     def memories(self) -> MemoryReads:
@@ -121,6 +131,21 @@ class SqlMetadataStore:
     def leases(self) -> Leases:
         """Take and release leases."""
         return self._leases
+
+    @property
+    def users(self) -> UserReads:
+        """Read all of a user."""
+        return self._users
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        return self._erasures
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
+        return self._copies
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -374,3 +374,19 @@ leases = sa.Table(
     sa.Column("until", Number, nullable=False),
     sa.Column("last_end", Number),
 )
+
+sa.Index("tombstones_memory", tombstones.c.memory_id)
+
+erasures = sa.Table(
+    "erasures",
+    metadata,
+    # By a digest: of an owner whose erasure has ended nothing else is kept, and that only for a day.
+    sa.Column("owner_digest", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("begin_time", Number, nullable=False),
+    sa.Column("end_time", Number),
+    sa.Column("projects", sa.Text, nullable=False),
+    sa.Column("receipt", sa.Text, nullable=False),
+)
+sa.Index("erasures_end", erasures.c.end_time)

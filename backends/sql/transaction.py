@@ -19,11 +19,13 @@ from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_c
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.dialect import list_parameter, listed, run_kept, run_text
+from backends.sql.erasing import SqlErasureWrites, forget_erasures
 from backends.sql.errors import translate
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
 from backends.sql.mending import SqlIntegrityWrites
 from backends.sql.numbering import numbered, with_memory
 from backends.sql.reminders import SqlReminderWrites
+from backends.sql.restoring import SqlTransferWrites
 from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
 from backends.sql.sessions import SqlSessionWrites
 from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
@@ -36,7 +38,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
+class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -49,8 +51,9 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
         self._is_void = False
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
-        self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race)
+        self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
         self._owners: set[str] = set()
+        self._ends: dict[str, int] = {}
 
     @property
     def changed(self) -> AbstractSet[int]:
@@ -141,6 +144,7 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
         """Insert new memories."""
         if not records:
             return []
+        self.refuse_erased({record.memory.scope.owner for record in records})
         rows, positions = self._allot(rows=len(records), positions=len(records))
         first = rows - len(records) + 1
         written = numbered([record.memory for record in records], first)
@@ -215,10 +219,12 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
 
     def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
         """Remember a request."""
+        self.refuse_erased([owner])
         requests.remember(self._connection, (owner, method, request_id), record, self._time)
 
     def forget_requests(self, *, before: datetime) -> int:
-        """Forget old requests."""
+        """Forget old requests, and what is known of old erasures."""
+        forget_erasures(self._connection, before)
         return requests.forget(self._connection, before)
 
     def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
@@ -227,6 +233,7 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites):
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a new checkpoint."""
+        self.refuse_erased([checkpoint.owner])
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
 

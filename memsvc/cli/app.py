@@ -25,6 +25,7 @@ from memsvc.cli import (
     reminding,
     searching,
     sessions,
+    transferring,
     watching,
 )
 
@@ -65,6 +66,10 @@ app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(contexts.context)
 app.command()(contexts.load)
 app.command("import")(importing.import_memories)
+app.command()(transferring.export)
+app.command()(transferring.import_user)
+app.command()(transferring.erase)
+app.command()(transferring.backup)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
 app.add_typer(reminding.app, name="reminders")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -13,6 +14,7 @@ from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError
 from memsvc.cli.inputs import given_text
 from memsvc.cli.output import write, write_json
+from memsvc.cli.transferring import restore_backup
 
 if TYPE_CHECKING:
     from memsvc.client import Changes, values
@@ -88,9 +90,23 @@ def delete(
 
 @connected
 def restore(
-    session: Session, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
+    session: Session,
+    *,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id, or the folder of a backup.", metavar="ID|BACKUP")],
+    revision: Revision = 0,
+    conversation: options.Conversation = "",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Make this data directory of the backup; it must be empty, or not there yet.")
+    ] = None,
 ) -> None:
-    """Make a memory that was deleted or put aside active again."""
+    """Bring back a memory, or all of a backup.
+
+    A memory that was deleted or put aside becomes active again. With --data-dir a data directory is made of a backup,
+    after verifying it; start a service with it afterwards.
+    """
+    if data_dir is not None:
+        restore_backup(Path(memory_id), data_dir, as_json=session.as_json)
+        return
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.restore(memory_id, expected_revision=revision)

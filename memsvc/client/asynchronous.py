@@ -18,6 +18,7 @@ from memsvc.client.reading import Reads
 from memsvc.client.reminding import Reminders
 from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
+from memsvc.client.transferring import Transfers
 from memsvc.client.upkeep import Upkeep
 from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
@@ -39,6 +40,7 @@ class AsyncMemsvc(
     Upkeep,
     Watches,
     Reviews,
+    Transfers,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

@@ -362,6 +362,36 @@ class ServerStoppingError(MemsvcError):
         self.retry_seconds = 1.0
 
 
+class ErasureRunningError(MemsvcError):
+    """The user is being erased, or was erased while the call was under way; nothing was stored."""
+
+    reason = "ERASURE_RUNNING"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The user is being erased, or was erased while this call was under way; nothing was stored. "
+            "What is to be remembered from now on can be sent when EraseUser has returned."
+        )
+
+
+class BackupExistsError(MemsvcError):
+    """A backup has the name already."""
+
+    reason = "BACKUP_EXISTS"
+
+    def __init__(self, backup: str) -> None:
+        super().__init__(f"There is a backup named {backup!r}; choose another name.", backup=backup)
+
+
+class BackupRunningError(MemsvcError):
+    """A backup is being made already."""
+
+    reason = "BACKUP_RUNNING"
+
+    def __init__(self) -> None:
+        super().__init__("A backup is being made; wait until it has ended.")
+
+
 class BackendClosedError(MemsvcError):
     """A backend was used after it was closed: a fault of the program, not of the caller."""
 

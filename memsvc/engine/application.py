@@ -14,6 +14,7 @@ from memsvc.engine.consolidation.consolidate import Consolidate
 from memsvc.engine.consolidation.undoing import UndoConsolidation
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
+from memsvc.engine.erasing.erase import Erase
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback
@@ -21,6 +22,7 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.archive import ArchiveOne
+from memsvc.engine.lifecycle.backup import Backups
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.promote import Promote
@@ -32,6 +34,8 @@ from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
 from memsvc.engine.summaries.periods import SummarizePeriod
+from memsvc.engine.transfer.exporting import Exporting
+from memsvc.engine.transfer.importing import UserImporting
 from memsvc.engine.upkeep.run import Maintenance
 from memsvc.engine.upkeep.step_counts import StepCounts
 from memsvc.engine.watch.watching import Watching
@@ -82,6 +86,10 @@ class Application:
     watching: Watching
     reviewing: Reviewing
     reminders: Reminders
+    exporting: Exporting
+    user_importing: UserImporting
+    erase: Erase
+    backups: Backups
 
     @property
     def dimension(self) -> int:

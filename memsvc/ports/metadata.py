@@ -12,20 +12,24 @@ from typing import Protocol
 from memsvc.domain.entries import Hit
 from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
-from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
+from memsvc.ports.backup import StoreCopies
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
+from memsvc.ports.erasing import ErasureReads, ErasureWrites
+from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
+from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
 
 
@@ -151,77 +155,9 @@ class MemoryReads(HistoryReads, Protocol):
         ...
 
 
-class IndexFeed(Protocol):
-    """What the indexer reads: documents of every owner, and the outbox.
-
-    The indexes hold every memory but those of `memsvc.domain.memory.UNINDEXED`.
-    """
-
-    def documents(self, rows: Sequence[int]) -> list[Document]:
-        """Return these memories for indexing, in any order; those not indexed, and unknown ones, are left out."""
-        ...
-
-    def scan(self, *, after_row: int, limit: int) -> list[Document]:
-        """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
-        ...
-
-    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
-        """Return what the indexes should hold of the next *limit* memories by ascending row."""
-        ...
-
-    def indexable(self) -> int:
-        """Return how many memories the indexes should hold."""
-        ...
-
-    def pending(self, *, limit: int) -> list[Change]:
-        """Return the oldest changes that the indexes have not yet applied, ascending by position."""
-        ...
-
-    def since(self, position: int, *, limit: int) -> list[Change]:
-        """Return the changes after *position*, applied or not, ascending."""
-        ...
-
-    def mark_applied(self, changes: Sequence[Change]) -> None:
-        """Note, durably, that the indexes hold these changes."""
-        ...
-
-    def head(self) -> int:
-        """Return the position of the newest change, 0 when there is none."""
-        ...
-
-    def applied(self) -> int:
-        """Return the position up to which every change is applied."""
-        ...
-
-    def pending_count(self) -> int:
-        """Return how many changes wait to be applied."""
-        ...
-
-    def trim(self, *, before: datetime) -> int:
-        """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
-
-        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
-        """
-        ...
-
-
-class EmbeddingCache(Protocol):
-    """Embeddings by (model, digest of the text), so that no text is embedded twice (requirement M14)."""
-
-    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the stored vectors (little-endian float32) by digest; those not there are left out."""
-        ...
-
-    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Store vectors by digest; a digest that is there already stays as it is."""
-        ...
-
-    def count(self, model: str) -> int:
-        """Return how many vectors of *model* are stored."""
-        ...
-
-
-class Transaction(CheckpointWrites, ConflictWrites, ReminderWrites, IntegrityWrites, Protocol):
+class Transaction(
+    CheckpointWrites, ConflictWrites, ReminderWrites, IntegrityWrites, TransferWrites, ErasureWrites, Protocol
+):
     """One transaction of the store: all of it is committed, or none of it.
 
     Every insert, update and delete also writes the revision and outbox rows of the change, and the state of a message
@@ -384,6 +320,21 @@ class MetadataStore(Protocol):
     @property
     def leases(self) -> Leases:
         """Take and release leases."""
+        ...
+
+    @property
+    def users(self) -> UserReads:
+        """Read all that is stored of a user."""
+        ...
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        ...
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

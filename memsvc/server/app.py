@@ -20,6 +20,7 @@ from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
 from memsvc.server.interceptors.access_log import AccessLog
 from memsvc.server.interceptors.around import Interception, Layer
+from memsvc.server.interceptors.began import Began
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
@@ -127,6 +128,7 @@ class Server:
                     [
                         RequestId(),
                         *self._layers,
+                        Began(self._edge.now),
                         AccessLog(self._edge.application.performance),
                         Errors(),
                         DeadlineLimit(self._edge.options.default_deadline_seconds),
@@ -154,6 +156,7 @@ class Server:
             self._following.cancel()
             await asyncio.wait({self._following})
         self._edge.watches.stop()
+        self._edge.application.erase.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
         await asyncio.to_thread(self._release)

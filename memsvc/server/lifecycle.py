@@ -20,6 +20,7 @@ from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
+from memsvc.server.transferring import TransferMethods
 from memsvc.server.validate import reads
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import lifecycle_service_pb2_grpc as pb_grpc
@@ -36,6 +37,7 @@ class LifecycleServicer(
     ReminderMethods,
     IntegrityMethods,
     MaintenanceMethods,
+    TransferMethods,
     pb_grpc.LifecycleServiceServicer,
 ):
     """Looks after the memories as a whole."""

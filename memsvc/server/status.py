@@ -134,6 +134,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
     errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
     errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
+    errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
+    errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -17,6 +17,7 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_changes import StoreChangesContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
+from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
@@ -31,6 +32,7 @@ from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
+from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_upkeep import StoreUpkeepContract
 from memsvc.testing.store_writes import StoreWritesContract
 
@@ -53,6 +55,8 @@ class MetadataStoreContract(
     StoreIntegrityContract,
     StoreLogsContract,
     StoreUpkeepContract,
+    StoreTransferContract,
+    StoreErasureContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

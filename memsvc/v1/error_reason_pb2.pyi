@@ -168,6 +168,19 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
     or later.
     """
+    ERROR_REASON_ERASURE_RUNNING: _ErrorReason.ValueType  # 70
+    """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
+    user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
+    retry by itself: it would bring back what was erased.
+    """
+    ERROR_REASON_BACKUP_EXISTS: _ErrorReason.ValueType  # 71
+    """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
+    Metadata: `backup`. Choose another name, or none.
+    """
+    ERROR_REASON_BACKUP_RUNNING: _ErrorReason.ValueType  # 72
+    """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
+    one goes on. No metadata. Wait until it has ended.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -322,5 +335,18 @@ ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 64
 """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
 topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
 or later.
+"""
+ERROR_REASON_ERASURE_RUNNING: ErrorReason.ValueType  # 70
+"""ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
+user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
+retry by itself: it would bring back what was erased.
+"""
+ERROR_REASON_BACKUP_EXISTS: ErrorReason.ValueType  # 71
+"""ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
+Metadata: `backup`. Choose another name, or none.
+"""
+ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
+"""ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
+one goes on. No metadata. Wait until it has ended.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -24,17 +24,20 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from memsvc.v1 import backup_pb2 as memsvc_dot_v1_dot_backup__pb2
 from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
+from memsvc.v1 import erasure_pb2 as memsvc_dot_v1_dot_erasure__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
+from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!memsvc/v1/lifecycle_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dmemsvc/v1/consolidation.proto\x1a\x17memsvc/v1/history.proto\x1a\x19memsvc/v1/integrity.proto\x1a\x1bmemsvc/v1/maintenance.proto\x1a\x19memsvc/v1/promotion.proto\x1a\x19memsvc/v1/reminders.proto\x1a\x19memsvc/v1/summaries.proto\x1a\x15memsvc/v1/types.proto\"2\n\x0fGetStatsRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\"\xa0\x06\n\x10GetStatsResponse\x12\x13\n\x0btotal_count\x18\x01 \x01(\x03\x12\x45\n\x0e\x63ount_by_layer\x18\x02 \x03(\x0b\x32-.memsvc.v1.GetStatsResponse.CountByLayerEntry\x12\x43\n\rcount_by_kind\x18\x03 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByKindEntry\x12\x43\n\rcount_by_tier\x18\x04 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByTierEntry\x12G\n\x0f\x63ount_by_status\x18\x05 \x03(\x0b\x32..memsvc.v1.GetStatsResponse.CountByStatusEntry\x12\x13\n\x0b\x63ore_tokens\x18\x06 \x01(\x03\x12\x16\n\x0esession_tokens\x18\x07 \x01(\x03\x12\x13\n\x0b\x63hunk_count\x18\x08 \x01(\x03\x12\x15\n\rcontent_bytes\x18\t \x01(\x03\x12\x14\n\x0cvector_count\x18\n \x01(\x03\x12\x15\n\rlexical_count\x18\x0b \x01(\x03\x12\x15\n\rstorage_bytes\x18\x0c \x01(\x03\x12\x1d\n\x15pending_index_changes\x18\r \x01(\x03\x12$\n\x08warnings\x18\x0e \x03(\x0b\x32\x12.memsvc.v1.Warning\x12(\n\x08sessions\x18\x0f \x03(\x0b\x32\x16.memsvc.v1.SessionFill\x1a\x33\n\x11\x43ountByLayerEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByKindEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByTierEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x34\n\x12\x43ountByStatusEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"n\n\x0bSessionFill\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nproject_id\x18\x02 \x01(\t\x12\x13\n\x0blive_tokens\x18\x03 \x01(\x03\x12\x13\n\x0btoken_limit\x18\x04 \x01(\x03\x12\r\n\x05usage\x18\x05 \x01(\x01\"V\n\x07Warning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12,\n\x08severity\x18\x03 \x01(\x0e\x32\x1a.memsvc.v1.WarningSeverity\"!\n\x0f\x44iagnoseRequest\x12\x0e\n\x06verify\x18\x01 \x01(\x08\"\x83\x02\n\x10\x44iagnoseResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12*\n\x08\x62\x61\x63kends\x18\x02 \x03(\x0b\x32\x18.memsvc.v1.BackendHealth\x12\'\n\x07indexes\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.IndexReport\x12\'\n\x06outbox\x18\x04 \x01(\x0b\x32\x17.memsvc.v1.OutboxReport\x12)\n\x07slowest\x18\x05 \x03(\x0b\x32\x18.memsvc.v1.SlowOperation\x12$\n\x08warnings\x18\x06 \x03(\x0b\x32\x12.memsvc.v1.Warning\x12\x0f\n\x07version\x18\x07 \x01(\t\"v\n\rBackendHealth\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\'\n\x04ping\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x86\x02\n\x0bIndexReport\x12#\n\x05index\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x10\n\x08\x65xpected\x18\x02 \x01(\x03\x12\x0f\n\x07present\x18\x03 \x01(\x03\x12\x0f\n\x07missing\x18\x04 \x01(\x03\x12\r\n\x05stale\x18\x05 \x01(\x03\x12\x10\n\x08orphaned\x18\x06 \x01(\x03\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\r\n\x05model\x18\x08 \x01(\t\x12\x11\n\tdimension\x18\t \x01(\x05\x12\x0c\n\x04hnsw\x18\n \x01(\x08\x12\x10\n\x08position\x18\x0b \x01(\x03\x12\'\n\x08\x62uilding\x18\x0c \x01(\x0b\x32\x15.memsvc.v1.IndexBuild\"t\n\nIndexBuild\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\r\n\x05model\x18\x05 \x01(\t\"P\n\x0cOutboxReport\x12\x15\n\rhead_position\x18\x01 \x01(\x03\x12\x18\n\x10\x61pplied_position\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\"\x88\x01\n\rSlowOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05layer\x18\x04 \x01(\t\"]\n\x0eReindexRequest\x12%\n\x07indexes\x18\x01 \x03(\x0e\x32\x14.memsvc.v1.IndexKind\x12$\n\x04mode\x18\x02 \x01(\x0e\x32\x16.memsvc.v1.ReindexMode\"\xa0\x01\n\x0fReindexResponse\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12#\n\x05index\x18\x02 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x0c\n\x04\x64one\x18\x03 \x01(\x03\x12\r\n\x05total\x18\x04 \x01(\x03\x12\x12\n\ngeneration\x18\x05 \x01(\x03\x12\x0f\n\x07message\x18\x06 \x01(\t\"*\n\x15GetPerformanceRequest\x12\x11\n\toperation\x18\x01 \x01(\t\"x\n\x16GetPerformanceResponse\x12\x33\n\noperations\x18\x01 \x03(\x0b\x32\x1f.memsvc.v1.OperationPerformance\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf5\x02\n\x14OperationPerformance\x12\x11\n\toperation\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12&\n\x03p50\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x06stages\x18\x0b \x03(\x0b\x32\x1b.memsvc.v1.StagePerformance\"\xa1\x02\n\x10StagePerformance\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12&\n\x03p50\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*\x8b\x01\n\x0fWarningSeverity\x12 \n\x1cWARNING_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15WARNING_SEVERITY_INFO\x10\x01\x12\x1c\n\x18WARNING_SEVERITY_WARNING\x10\x02\x12\x1d\n\x19WARNING_SEVERITY_CRITICAL\x10\x03*W\n\tIndexKind\x12\x1a\n\x16INDEX_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12INDEX_KIND_VECTORS\x10\x01\x12\x16\n\x12INDEX_KIND_LEXICAL\x10\x02*^\n\x0bReindexMode\x12\x1c\n\x18REINDEX_MODE_UNSPECIFIED\x10\x00\x12\x18\n\x14REINDEX_MODE_REBUILD\x10\x01\x12\x17\n\x13REINDEX_MODE_REPAIR\x10\x02*\xd3\x01\n\x0cReindexPhase\x12\x1d\n\x19REINDEX_PHASE_UNSPECIFIED\x10\x00\x12\x19\n\x15REINDEX_PHASE_READING\x10\x01\x12\x1a\n\x16REINDEX_PHASE_BUILDING\x10\x02\x12\x1d\n\x19REINDEX_PHASE_CATCHING_UP\x10\x03\x12\x1a\n\x16REINDEX_PHASE_SWITCHED\x10\x04\x12\x1a\n\x16REINDEX_PHASE_REPAIRED\x10\x05\x12\x16\n\x12REINDEX_PHASE_DONE\x10\x06\x32\xeb\x0b\n\x10LifecycleService\x12\x43\n\x08GetStats\x12\x1a.memsvc.v1.GetStatsRequest\x1a\x1b.memsvc.v1.GetStatsResponse\x12\x43\n\x08\x44iagnose\x12\x1a.memsvc.v1.DiagnoseRequest\x1a\x1b.memsvc.v1.DiagnoseResponse\x12\x42\n\x07Reindex\x12\x19.memsvc.v1.ReindexRequest\x1a\x1a.memsvc.v1.ReindexResponse0\x01\x12U\n\x0eGetPerformance\x12 .memsvc.v1.GetPerformanceRequest\x1a!.memsvc.v1.GetPerformanceResponse\x12[\n\x10\x43reateCheckpoint\x12\".memsvc.v1.CreateCheckpointRequest\x1a#.memsvc.v1.CreateCheckpointResponse\x12X\n\x0fListCheckpoints\x12!.memsvc.v1.ListCheckpointsRequest\x1a\".memsvc.v1.ListCheckpointsResponse\x12U\n\x0e\x44iffCheckpoint\x12 .memsvc.v1.DiffCheckpointRequest\x1a!.memsvc.v1.DiffCheckpointResponse\x12g\n\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a\'.memsvc.v1.RollbackToCheckpointResponse\x12R\n\rPromoteMemory\x12\x1f.memsvc.v1.PromoteMemoryRequest\x1a .memsvc.v1.PromoteMemoryResponse\x12[\n\x10ListDueReminders\x12\".memsvc.v1.ListDueRemindersRequest\x1a#.memsvc.v1.ListDueRemindersResponse\x12\x64\n\x13\x41\x63knowledgeReminder\x12%.memsvc.v1.AcknowledgeReminderRequest\x1a&.memsvc.v1.AcknowledgeReminderResponse\x12W\n\x0e\x43heckIntegrity\x12 .memsvc.v1.CheckIntegrityRequest\x1a!.memsvc.v1.CheckIntegrityResponse0\x01\x12\x64\n\x13\x43onsolidateMemories\x12%.memsvc.v1.ConsolidateMemoriesRequest\x1a&.memsvc.v1.ConsolidateMemoriesResponse\x12^\n\x11UndoConsolidation\x12#.memsvc.v1.UndoConsolidationRequest\x1a$.memsvc.v1.UndoConsolidationResponse\x12X\n\x0fSummarizePeriod\x12!.memsvc.v1.SummarizePeriodRequest\x1a\".memsvc.v1.SummarizePeriodResponse\x12W\n\x0eRunMaintenance\x12 .memsvc.v1.RunMaintenanceRequest\x1a!.memsvc.v1.RunMaintenanceResponse0\x01\x12R\n\rArchiveMemory\x12\x1f.memsvc.v1.ArchiveMemoryRequest\x1a .memsvc.v1.ArchiveMemoryResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!memsvc/v1/lifecycle_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/backup.proto\x1a\x1dmemsvc/v1/consolidation.proto\x1a\x17memsvc/v1/erasure.proto\x1a\x17memsvc/v1/history.proto\x1a\x19memsvc/v1/integrity.proto\x1a\x1bmemsvc/v1/maintenance.proto\x1a\x19memsvc/v1/promotion.proto\x1a\x19memsvc/v1/reminders.proto\x1a\x19memsvc/v1/summaries.proto\x1a\x18memsvc/v1/transfer.proto\x1a\x15memsvc/v1/types.proto\"2\n\x0fGetStatsRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\"\xa0\x06\n\x10GetStatsResponse\x12\x13\n\x0btotal_count\x18\x01 \x01(\x03\x12\x45\n\x0e\x63ount_by_layer\x18\x02 \x03(\x0b\x32-.memsvc.v1.GetStatsResponse.CountByLayerEntry\x12\x43\n\rcount_by_kind\x18\x03 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByKindEntry\x12\x43\n\rcount_by_tier\x18\x04 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByTierEntry\x12G\n\x0f\x63ount_by_status\x18\x05 \x03(\x0b\x32..memsvc.v1.GetStatsResponse.CountByStatusEntry\x12\x13\n\x0b\x63ore_tokens\x18\x06 \x01(\x03\x12\x16\n\x0esession_tokens\x18\x07 \x01(\x03\x12\x13\n\x0b\x63hunk_count\x18\x08 \x01(\x03\x12\x15\n\rcontent_bytes\x18\t \x01(\x03\x12\x14\n\x0cvector_count\x18\n \x01(\x03\x12\x15\n\rlexical_count\x18\x0b \x01(\x03\x12\x15\n\rstorage_bytes\x18\x0c \x01(\x03\x12\x1d\n\x15pending_index_changes\x18\r \x01(\x03\x12$\n\x08warnings\x18\x0e \x03(\x0b\x32\x12.memsvc.v1.Warning\x12(\n\x08sessions\x18\x0f \x03(\x0b\x32\x16.memsvc.v1.SessionFill\x1a\x33\n\x11\x43ountByLayerEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByKindEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByTierEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x34\n\x12\x43ountByStatusEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"n\n\x0bSessionFill\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nproject_id\x18\x02 \x01(\t\x12\x13\n\x0blive_tokens\x18\x03 \x01(\x03\x12\x13\n\x0btoken_limit\x18\x04 \x01(\x03\x12\r\n\x05usage\x18\x05 \x01(\x01\"V\n\x07Warning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12,\n\x08severity\x18\x03 \x01(\x0e\x32\x1a.memsvc.v1.WarningSeverity\"!\n\x0f\x44iagnoseRequest\x12\x0e\n\x06verify\x18\x01 \x01(\x08\"\x83\x02\n\x10\x44iagnoseResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12*\n\x08\x62\x61\x63kends\x18\x02 \x03(\x0b\x32\x18.memsvc.v1.BackendHealth\x12\'\n\x07indexes\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.IndexReport\x12\'\n\x06outbox\x18\x04 \x01(\x0b\x32\x17.memsvc.v1.OutboxReport\x12)\n\x07slowest\x18\x05 \x03(\x0b\x32\x18.memsvc.v1.SlowOperation\x12$\n\x08warnings\x18\x06 \x03(\x0b\x32\x12.memsvc.v1.Warning\x12\x0f\n\x07version\x18\x07 \x01(\t\"v\n\rBackendHealth\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\'\n\x04ping\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x86\x02\n\x0bIndexReport\x12#\n\x05index\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x10\n\x08\x65xpected\x18\x02 \x01(\x03\x12\x0f\n\x07present\x18\x03 \x01(\x03\x12\x0f\n\x07missing\x18\x04 \x01(\x03\x12\r\n\x05stale\x18\x05 \x01(\x03\x12\x10\n\x08orphaned\x18\x06 \x01(\x03\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\r\n\x05model\x18\x08 \x01(\t\x12\x11\n\tdimension\x18\t \x01(\x05\x12\x0c\n\x04hnsw\x18\n \x01(\x08\x12\x10\n\x08position\x18\x0b \x01(\x03\x12\'\n\x08\x62uilding\x18\x0c \x01(\x0b\x32\x15.memsvc.v1.IndexBuild\"t\n\nIndexBuild\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\r\n\x05model\x18\x05 \x01(\t\"P\n\x0cOutboxReport\x12\x15\n\rhead_position\x18\x01 \x01(\x03\x12\x18\n\x10\x61pplied_position\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\"\x88\x01\n\rSlowOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05layer\x18\x04 \x01(\t\"]\n\x0eReindexRequest\x12%\n\x07indexes\x18\x01 \x03(\x0e\x32\x14.memsvc.v1.IndexKind\x12$\n\x04mode\x18\x02 \x01(\x0e\x32\x16.memsvc.v1.ReindexMode\"\xa0\x01\n\x0fReindexResponse\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12#\n\x05index\x18\x02 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x0c\n\x04\x64one\x18\x03 \x01(\x03\x12\r\n\x05total\x18\x04 \x01(\x03\x12\x12\n\ngeneration\x18\x05 \x01(\x03\x12\x0f\n\x07message\x18\x06 \x01(\t\"*\n\x15GetPerformanceRequest\x12\x11\n\toperation\x18\x01 \x01(\t\"x\n\x16GetPerformanceResponse\x12\x33\n\noperations\x18\x01 \x03(\x0b\x32\x1f.memsvc.v1.OperationPerformance\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf5\x02\n\x14OperationPerformance\x12\x11\n\toperation\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12&\n\x03p50\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x06stages\x18\x0b \x03(\x0b\x32\x1b.memsvc.v1.StagePerformance\"\xa1\x02\n\x10StagePerformance\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12&\n\x03p50\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*\x8b\x01\n\x0fWarningSeverity\x12 \n\x1cWARNING_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15WARNING_SEVERITY_INFO\x10\x01\x12\x1c\n\x18WARNING_SEVERITY_WARNING\x10\x02\x12\x1d\n\x19WARNING_SEVERITY_CRITICAL\x10\x03*W\n\tIndexKind\x12\x1a\n\x16INDEX_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12INDEX_KIND_VECTORS\x10\x01\x12\x16\n\x12INDEX_KIND_LEXICAL\x10\x02*^\n\x0bReindexMode\x12\x1c\n\x18REINDEX_MODE_UNSPECIFIED\x10\x00\x12\x18\n\x14REINDEX_MODE_REBUILD\x10\x01\x12\x17\n\x13REINDEX_MODE_REPAIR\x10\x02*\xd3\x01\n\x0cReindexPhase\x12\x1d\n\x19REINDEX_PHASE_UNSPECIFIED\x10\x00\x12\x19\n\x15REINDEX_PHASE_READING\x10\x01\x12\x1a\n\x16REINDEX_PHASE_BUILDING\x10\x02\x12\x1d\n\x19REINDEX_PHASE_CATCHING_UP\x10\x03\x12\x1a\n\x16REINDEX_PHASE_SWITCHED\x10\x04\x12\x1a\n\x16REINDEX_PHASE_REPAIRED\x10\x05\x12\x16\n\x12REINDEX_PHASE_DONE\x10\x06\x32\xa2\x0e\n\x10LifecycleService\x12\x43\n\x08GetStats\x12\x1a.memsvc.v1.GetStatsRequest\x1a\x1b.memsvc.v1.GetStatsResponse\x12\x43\n\x08\x44iagnose\x12\x1a.memsvc.v1.DiagnoseRequest\x1a\x1b.memsvc.v1.DiagnoseResponse\x12\x42\n\x07Reindex\x12\x19.memsvc.v1.ReindexRequest\x1a\x1a.memsvc.v1.ReindexResponse0\x01\x12U\n\x0eGetPerformance\x12 .memsvc.v1.GetPerformanceRequest\x1a!.memsvc.v1.GetPerformanceResponse\x12[\n\x10\x43reateCheckpoint\x12\".memsvc.v1.CreateCheckpointRequest\x1a#.memsvc.v1.CreateCheckpointResponse\x12X\n\x0fListCheckpoints\x12!.memsvc.v1.ListCheckpointsRequest\x1a\".memsvc.v1.ListCheckpointsResponse\x12U\n\x0e\x44iffCheckpoint\x12 .memsvc.v1.DiffCheckpointRequest\x1a!.memsvc.v1.DiffCheckpointResponse\x12g\n\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a\'.memsvc.v1.RollbackToCheckpointResponse\x12R\n\rPromoteMemory\x12\x1f.memsvc.v1.PromoteMemoryRequest\x1a .memsvc.v1.PromoteMemoryResponse\x12[\n\x10ListDueReminders\x12\".memsvc.v1.ListDueRemindersRequest\x1a#.memsvc.v1.ListDueRemindersResponse\x12\x64\n\x13\x41\x63knowledgeReminder\x12%.memsvc.v1.AcknowledgeReminderRequest\x1a&.memsvc.v1.AcknowledgeReminderResponse\x12W\n\x0e\x43heckIntegrity\x12 .memsvc.v1.CheckIntegrityRequest\x1a!.memsvc.v1.CheckIntegrityResponse0\x01\x12\x64\n\x13\x43onsolidateMemories\x12%.memsvc.v1.ConsolidateMemoriesRequest\x1a&.memsvc.v1.ConsolidateMemoriesResponse\x12^\n\x11UndoConsolidation\x12#.memsvc.v1.UndoConsolidationRequest\x1a$.memsvc.v1.UndoConsolidationResponse\x12X\n\x0fSummarizePeriod\x12!.memsvc.v1.SummarizePeriodRequest\x1a\".memsvc.v1.SummarizePeriodResponse\x12W\n\x0eRunMaintenance\x12 .memsvc.v1.RunMaintenanceRequest\x1a!.memsvc.v1.RunMaintenanceResponse0\x01\x12R\n\rArchiveMemory\x12\x1f.memsvc.v1.ArchiveMemoryRequest\x1a .memsvc.v1.ArchiveMemoryResponse\x12K\n\nExportUser\x12\x1c.memsvc.v1.ExportUserRequest\x1a\x1d.memsvc.v1.ExportUserResponse0\x01\x12M\n\nImportUser\x12\x1c.memsvc.v1.ImportUserRequest\x1a\x1d.memsvc.v1.ImportUserResponse(\x01\x30\x01\x12\x46\n\tEraseUser\x12\x1b.memsvc.v1.EraseUserRequest\x1a\x1c.memsvc.v1.EraseUserResponse\x12Q\n\x0c\x43reateBackup\x12\x1e.memsvc.v1.CreateBackupRequest\x1a\x1f.memsvc.v1.CreateBackupResponse0\x01\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,56 +53,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_options = b'8\001'
   _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._loaded_options = None
   _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_options = b'8\001'
-  _globals['_WARNINGSEVERITY']._serialized_start=3498
-  _globals['_WARNINGSEVERITY']._serialized_end=3637
-  _globals['_INDEXKIND']._serialized_start=3639
-  _globals['_INDEXKIND']._serialized_end=3726
-  _globals['_REINDEXMODE']._serialized_start=3728
-  _globals['_REINDEXMODE']._serialized_end=3822
-  _globals['_REINDEXPHASE']._serialized_start=3825
-  _globals['_REINDEXPHASE']._serialized_end=4036
-  _globals['_GETSTATSREQUEST']._serialized_start=329
-  _globals['_GETSTATSREQUEST']._serialized_end=379
-  _globals['_GETSTATSRESPONSE']._serialized_start=382
-  _globals['_GETSTATSRESPONSE']._serialized_end=1182
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_start=973
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_end=1024
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_start=1026
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_end=1076
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_start=1078
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_end=1128
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_start=1130
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_end=1182
-  _globals['_SESSIONFILL']._serialized_start=1184
-  _globals['_SESSIONFILL']._serialized_end=1294
-  _globals['_WARNING']._serialized_start=1296
-  _globals['_WARNING']._serialized_end=1382
-  _globals['_DIAGNOSEREQUEST']._serialized_start=1384
-  _globals['_DIAGNOSEREQUEST']._serialized_end=1417
-  _globals['_DIAGNOSERESPONSE']._serialized_start=1420
-  _globals['_DIAGNOSERESPONSE']._serialized_end=1679
-  _globals['_BACKENDHEALTH']._serialized_start=1681
-  _globals['_BACKENDHEALTH']._serialized_end=1799
-  _globals['_INDEXREPORT']._serialized_start=1802
-  _globals['_INDEXREPORT']._serialized_end=2064
-  _globals['_INDEXBUILD']._serialized_start=2066
-  _globals['_INDEXBUILD']._serialized_end=2182
-  _globals['_OUTBOXREPORT']._serialized_start=2184
-  _globals['_OUTBOXREPORT']._serialized_end=2264
-  _globals['_SLOWOPERATION']._serialized_start=2267
-  _globals['_SLOWOPERATION']._serialized_end=2403
-  _globals['_REINDEXREQUEST']._serialized_start=2405
-  _globals['_REINDEXREQUEST']._serialized_end=2498
-  _globals['_REINDEXRESPONSE']._serialized_start=2501
-  _globals['_REINDEXRESPONSE']._serialized_end=2661
-  _globals['_GETPERFORMANCEREQUEST']._serialized_start=2663
-  _globals['_GETPERFORMANCEREQUEST']._serialized_end=2705
-  _globals['_GETPERFORMANCERESPONSE']._serialized_start=2707
-  _globals['_GETPERFORMANCERESPONSE']._serialized_end=2827
-  _globals['_OPERATIONPERFORMANCE']._serialized_start=2830
-  _globals['_OPERATIONPERFORMANCE']._serialized_end=3203
-  _globals['_STAGEPERFORMANCE']._serialized_start=3206
-  _globals['_STAGEPERFORMANCE']._serialized_end=3495
-  _globals['_LIFECYCLESERVICE']._serialized_start=4039
-  _globals['_LIFECYCLESERVICE']._serialized_end=5554
+  _globals['_WARNINGSEVERITY']._serialized_start=3573
+  _globals['_WARNINGSEVERITY']._serialized_end=3712
+  _globals['_INDEXKIND']._serialized_start=3714
+  _globals['_INDEXKIND']._serialized_end=3801
+  _globals['_REINDEXMODE']._serialized_start=3803
+  _globals['_REINDEXMODE']._serialized_end=3897
+  _globals['_REINDEXPHASE']._serialized_start=3900
+  _globals['_REINDEXPHASE']._serialized_end=4111
+  _globals['_GETSTATSREQUEST']._serialized_start=404
+  _globals['_GETSTATSREQUEST']._serialized_end=454
+  _globals['_GETSTATSRESPONSE']._serialized_start=457
+  _globals['_GETSTATSRESPONSE']._serialized_end=1257
+  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_start=1048
+  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_end=1099
+  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_start=1101
+  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_end=1151
+  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_start=1153
+  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_end=1203
+  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_start=1205
+  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_end=1257
+  _globals['_SESSIONFILL']._serialized_start=1259
+  _globals['_SESSIONFILL']._serialized_end=1369
+  _globals['_WARNING']._serialized_start=1371
+  _globals['_WARNING']._serialized_end=1457
+  _globals['_DIAGNOSEREQUEST']._serialized_start=1459
+  _globals['_DIAGNOSEREQUEST']._serialized_end=1492
+  _globals['_DIAGNOSERESPONSE']._serialized_start=1495
+  _globals['_DIAGNOSERESPONSE']._serialized_end=1754
+  _globals['_BACKENDHEALTH']._serialized_start=1756
+  _globals['_BACKENDHEALTH']._serialized_end=1874
+  _globals['_INDEXREPORT']._serialized_start=1877
+  _globals['_INDEXREPORT']._serialized_end=2139
+  _globals['_INDEXBUILD']._serialized_start=2141
+  _globals['_INDEXBUILD']._serialized_end=2257
+  _globals['_OUTBOXREPORT']._serialized_start=2259
+  _globals['_OUTBOXREPORT']._serialized_end=2339
+  _globals['_SLOWOPERATION']._serialized_start=2342
+  _globals['_SLOWOPERATION']._serialized_end=2478
+  _globals['_REINDEXREQUEST']._serialized_start=2480
+  _globals['_REINDEXREQUEST']._serialized_end=2573
+  _globals['_REINDEXRESPONSE']._serialized_start=2576
+  _globals['_REINDEXRESPONSE']._serialized_end=2736
+  _globals['_GETPERFORMANCEREQUEST']._serialized_start=2738
+  _globals['_GETPERFORMANCEREQUEST']._serialized_end=2780
+  _globals['_GETPERFORMANCERESPONSE']._serialized_start=2782
+  _globals['_GETPERFORMANCERESPONSE']._serialized_end=2902
+  _globals['_OPERATIONPERFORMANCE']._serialized_start=2905
+  _globals['_OPERATIONPERFORMANCE']._serialized_end=3278
+  _globals['_STAGEPERFORMANCE']._serialized_start=3281
+  _globals['_STAGEPERFORMANCE']._serialized_end=3570
+  _globals['_LIFECYCLESERVICE']._serialized_start=4114
+  _globals['_LIFECYCLESERVICE']._serialized_end=5940
 # @@protoc_insertion_point(module_scope)

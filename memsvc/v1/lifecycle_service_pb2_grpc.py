@@ -3,7 +3,9 @@
 import grpc
 import warnings
 
+from memsvc.v1 import backup_pb2 as memsvc_dot_v1_dot_backup__pb2
 from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
+from memsvc.v1 import erasure_pb2 as memsvc_dot_v1_dot_erasure__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
@@ -11,6 +13,7 @@ from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
+from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -130,6 +133,26 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/ArchiveMemory',
                 request_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
+                _registered_method=True)
+        self.ExportUser = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/ExportUser',
+                request_serializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.FromString,
+                _registered_method=True)
+        self.ImportUser = channel.stream_stream(
+                '/memsvc.v1.LifecycleService/ImportUser',
+                request_serializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.FromString,
+                _registered_method=True)
+        self.EraseUser = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/EraseUser',
+                request_serializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.FromString,
+                _registered_method=True)
+        self.CreateBackup = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/CreateBackup',
+                request_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
                 _registered_method=True)
 
 
@@ -272,6 +295,36 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportUser(self, request, context):
+        """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportUser(self, request_iterator, context):
+        """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
+        changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseUser(self, request, context):
+        """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
+        Without `confirm` it only says what it would remove.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateBackup(self, request, context):
+        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -359,6 +412,26 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.ArchiveMemory,
                     request_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.SerializeToString,
+            ),
+            'ExportUser': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportUser,
+                    request_deserializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.SerializeToString,
+            ),
+            'ImportUser': grpc.stream_stream_rpc_method_handler(
+                    servicer.ImportUser,
+                    request_deserializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.SerializeToString,
+            ),
+            'EraseUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseUser,
+                    request_deserializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.SerializeToString,
+            ),
+            'CreateBackup': grpc.unary_stream_rpc_method_handler(
+                    servicer.CreateBackup,
+                    request_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -825,6 +898,114 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/ArchiveMemory',
             memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ExportUser',
+            memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportUser(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/memsvc.v1.LifecycleService/ImportUser',
+            memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/EraseUser',
+            memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateBackup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/CreateBackup',
+            memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
+            memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
             options,
             channel_credentials,
             insecure,

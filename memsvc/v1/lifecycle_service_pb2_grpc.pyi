@@ -5,7 +5,9 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from memsvc.v1 import backup_pb2 as _backup_pb2
 from memsvc.v1 import consolidation_pb2 as _consolidation_pb2
+from memsvc.v1 import erasure_pb2 as _erasure_pb2
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
@@ -13,6 +15,7 @@ from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 from memsvc.v1 import summaries_pb2 as _summaries_pb2
+from memsvc.v1 import transfer_pb2 as _transfer_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -98,6 +101,18 @@ class LifecycleServiceStub:
     """
     ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]
     """ArchiveMemory puts a memory out of use. It can come back."""
+    ExportUser: _grpc.UnaryStreamMultiCallable[_transfer_pb2.ExportUserRequest, _transfer_pb2.ExportUserResponse]
+    """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+    ImportUser: _grpc.StreamStreamMultiCallable[_transfer_pb2.ImportUserRequest, _transfer_pb2.ImportUserResponse]
+    """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
+    changes nothing.
+    """
+    EraseUser: _grpc.UnaryUnaryMultiCallable[_erasure_pb2.EraseUserRequest, _erasure_pb2.EraseUserResponse]
+    """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
+    Without `confirm` it only says what it would remove.
+    """
+    CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
+    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -162,6 +177,18 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     ArchiveMemory: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
     """ArchiveMemory puts a memory out of use. It can come back."""
+    ExportUser: _aio.UnaryStreamMultiCallable[_transfer_pb2.ExportUserRequest, _transfer_pb2.ExportUserResponse]  # type: ignore[assignment]
+    """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+    ImportUser: _aio.StreamStreamMultiCallable[_transfer_pb2.ImportUserRequest, _transfer_pb2.ImportUserResponse]  # type: ignore[assignment]
+    """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
+    changes nothing.
+    """
+    EraseUser: _aio.UnaryUnaryMultiCallable[_erasure_pb2.EraseUserRequest, _erasure_pb2.EraseUserResponse]  # type: ignore[assignment]
+    """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
+    Without `confirm` it only says what it would remove.
+    """
+    CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
+    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -325,5 +352,41 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_pb2.ArchiveMemoryResponse, _abc.Awaitable[_maintenance_pb2.ArchiveMemoryResponse]]:
         """ArchiveMemory puts a memory out of use. It can come back."""
+
+    @_abc_1.abstractmethod
+    def ExportUser(
+        self,
+        request: _transfer_pb2.ExportUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_transfer_pb2.ExportUserResponse], _abc.AsyncIterator[_transfer_pb2.ExportUserResponse]]:
+        """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+
+    @_abc_1.abstractmethod
+    def ImportUser(
+        self,
+        request_iterator: _MaybeAsyncIterator[_transfer_pb2.ImportUserRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_transfer_pb2.ImportUserResponse], _abc.AsyncIterator[_transfer_pb2.ImportUserResponse]]:
+        """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
+        changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def EraseUser(
+        self,
+        request: _erasure_pb2.EraseUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_erasure_pb2.EraseUserResponse, _abc.Awaitable[_erasure_pb2.EraseUserResponse]]:
+        """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
+        Without `confirm` it only says what it would remove.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateBackup(
+        self,
+        request: _backup_pb2.CreateBackupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
+        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

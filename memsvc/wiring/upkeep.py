@@ -15,29 +15,26 @@ from memsvc.engine.upkeep.promote import PromoteOften
 from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
 from memsvc.engine.upkeep.schedule import Schedule, Timetable
 from memsvc.engine.upkeep.step import Step
-from memsvc.engine.upkeep.step_counts import StepCounts
 from memsvc.settings import MaintenanceSettings, Settings
 from memsvc.wiring.backends import Backends
-from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing
 
 
 def upkeep(
     settings: Settings,
     backends: Backends,
-    index: Indexing,
+    measures: Measures,
     writes: Writing,
     others: Sequence[Step],
-    counts: StepCounts,
     stack: ExitStack,
 ) -> Maintenance:
-    """Make what runs the steps, *others* too, told to *counts*, and start the clock that runs them; *stack* stops it."""
+    """Make what runs the steps, *others* too, and start the clock that runs them; *stack* stops it."""
     chosen, now = settings.maintenance, backends.now
     leading = Leading(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     maintenance = Maintenance(
         [*_steps(chosen, backends, writes), *others],
         leading,
-        Measures(index.performance, counts),
+        measures,
         now,
         Bounds(chosen.changes_per_step, chosen.steps),
         flush_accesses=writes.accesses.flush,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import Refusal, create_all
 from tests.e2e.methods import METHODS, Method
@@ -40,6 +42,7 @@ CLIENT_FAULTS = {
 SERVER_FAULTS = {grpc.StatusCode.INTERNAL.value[0], grpc.StatusCode.UNKNOWN.value[0]}
 STREAMED_OR_SLOW = {
     "Reindex": 3, "CheckIntegrity": 6, "RunMaintenance": 20, "ConsolidateMemories": 20, "SummarizePeriod": 20,
+    "CreateBackup": 3, "ExportUser": 20, "EraseUser": 20,
 }  # fmt: skip
 """RPCs that get fewer requests, since each works through all memories."""
 DEPTH = 12
@@ -196,7 +199,38 @@ def documents() -> st.SearchStrategy[list[Any]]:
     )
 
 
-STREAMS = {"ImportMemories": imports, "IngestDocument": documents}
+def user_files() -> st.SearchStrategy[list[Any]]:
+    """Return the messages of an import of a user: mostly a header, and lines that are nearly right."""
+    any_message = messages(METHODS["ImportUser"].descriptor.input_type)
+    time = "2026-02-06T00:00:00Z"
+    head = {"record": "header", "format": "memsvc-user", "version": 1, "create_time": time}
+    memory = {
+        "record": "memory", "id": "0190163d-8694-739b-aea5-966c26f8ad91", "content": "x", "layer": "CORE",
+        "kind": "FACT", "tier": "CORE", "status": "ACTIVE", "origin": "USER", "importance": 3, "confidence": 1,
+        "trust": 1, "revision": 1, "create_time": time, "update_time": time, "action": "CREATED",
+    }  # fmt: skip
+    values = st.one_of(st.sampled_from(TEXTS), st.sampled_from(NUMBERS), st.sampled_from(LONGS), st.none(), st.just([]))
+    odd = st.dictionaries(st.sampled_from([*memory, "tags", "metadata", "message", "vectors", "x"]), values, max_size=2)
+    lines = st.lists(odd.map(lambda fields: json.dumps(memory | fields)), max_size=3)
+    texts = lines.map(lambda some: "\n".join([json.dumps(head), *some, ""]).encode())
+    header = transfer_pb2.ImportUserRequest(
+        header=transfer_pb2.ImportUserHeader(scope=types.Scope(user_id=f"{USER}-file"))
+    )
+    sound = texts.map(lambda data: [header, transfer_pb2.ImportUserRequest(data=data)])
+    return st.one_of(sound, sound, st.lists(any_message, max_size=3))
+
+
+def erasures() -> st.SearchStrategy[list[Any]]:
+    """Return requests for an erasure that is only looked at: the other tests need the user."""
+    return messages(METHODS["EraseUser"].descriptor.input_type).map(_unconfirmed)
+
+
+def _unconfirmed(request: Any) -> list[Any]:
+    request.confirm = False
+    return [request]
+
+
+STREAMS = {"ImportMemories": imports, "IngestDocument": documents, "ImportUser": user_files, "EraseUser": erasures}
 
 
 @pytest.fixture(scope="module")

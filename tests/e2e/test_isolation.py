@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
 from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import consolidation_pb2 as consolidation_pb
@@ -770,6 +771,36 @@ def CheckIntegrity(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
     """Nothing of the owner's is told, and a repair leaves it as it is."""
     for repair in (False, True):
         yield [integrity_pb.CheckIntegrityRequest(scope=stranger.scope, repair=repair)], OK
+
+
+@case
+def ExportUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """A user is told whole to the user alone; no project or session of one is."""
+    yield [transfer_pb2.ExportUserRequest(scope=stranger.scope)], INVALID
+    if stranger.scope.user_id != stranger.owner.user:
+        whole = types.Scope(user_id=stranger.scope.user_id)
+        yield [transfer_pb2.ExportUserRequest(scope=whole, include_vectors=True)], OK
+
+
+@case
+def ImportUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """A file that names the ids of others is taken in under other ids; see test_transfer.py."""
+    header = transfer_pb2.ImportUserRequest(header=transfer_pb2.ImportUserHeader(scope=stranger.scope))
+    yield [header], INVALID
+
+
+@case
+def EraseUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """No project or session can be erased as if it were the user; what others have is not counted."""
+    yield [erasure_pb2.EraseUserRequest(scope=stranger.scope, confirm=True)], INVALID
+    if stranger.scope.user_id != stranger.owner.user:
+        yield [erasure_pb2.EraseUserRequest(scope=types.Scope(user_id=stranger.scope.user_id))], OK
+
+
+@case
+def CreateBackup(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """It tells numbers of the whole service. Begun only: a whole one has tests of its own."""
+    yield [backup_pb2.CreateBackupRequest(name="../acme")], INVALID
 
 
 @case

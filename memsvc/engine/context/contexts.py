@@ -150,6 +150,12 @@ class Contexts:
         """Give the threads back."""
         self._searching.shutdown(cancel_futures=True)
 
+    def forget(self, owner: str) -> None:
+        """Drop the contexts of an owner; they cannot be resumed or compared with any more."""
+        with self._lock:
+            for run_id in [run.id for run in self._runs.values() if run.scope.owner == owner]:
+                del self._runs[run_id]
+
     def begin(self, query: ContextQuery) -> Run:
         """Return a new context, of which nothing is built yet.
 

@@ -16,7 +16,8 @@ from memsvc.domain.query import Order, OrderField
 from memsvc.domain.reminders import Due, Moment
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.lifecycle.reminders import Reminders
-from memsvc.ports.metadata import IndexFeed, MemoryReads
+from memsvc.ports.feed import IndexFeed
+from memsvc.ports.metadata import MemoryReads
 
 LIST = 100
 """How many memories a list may be asked for."""
@@ -74,6 +75,12 @@ class Core:
     def note_commit(self) -> None:
         """Take note that memories were changed; called by one thread, the committer's."""
         self._commits += 1
+
+    def forget(self, owner: str) -> None:
+        """Drop what is kept of an owner."""
+        with self._lock:
+            for name in [name for name in self._kept if name[0] == owner]:
+                del self._kept[name]
 
     def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> Essentials:
         """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.

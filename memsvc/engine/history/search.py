@@ -29,7 +29,8 @@ from memsvc.engine.read.recall import Readers
 from memsvc.engine.read.retrieval import Retrieved, table_terms
 from memsvc.engine.read.sources import Retrieves
 from memsvc.engine.write.drafting import chunks_of
-from memsvc.ports.metadata import IndexFeed, MemoryReads
+from memsvc.ports.feed import IndexFeed
+from memsvc.ports.metadata import MemoryReads
 
 LOOKED_BACK_AT = 10_000
 """How many memories that changed since are looked back at: the newest; the reply says when there were more."""

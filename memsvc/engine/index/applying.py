@@ -12,7 +12,7 @@ from memsvc.domain.indexing import Change, Document
 from memsvc.engine.index.ahead import EmbeddingAhead, Part
 from memsvc.engine.index.sides import Side
 from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.feed import IndexFeed
 
 COSTLY = 32
 """Memories that the model has to embed, between two commits of the indexes."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 import numpy as np
 
 from memsvc.ports.embedder import Embedder, Vector, Vectors
-from memsvc.ports.metadata import EmbeddingCache
+from memsvc.ports.feed import EmbeddingCache
 
 QUERY_CACHE_SIZE = 10_000
 SLICE = 32
@@ -26,6 +28,8 @@ class Embedding:
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._query_cache_size = query_cache_size
         self._lock = threading.Lock()
+        self._watched: AbstractSet[bytes] = frozenset()
+        self._asked: set[bytes] = set()
 
     @property
     def model(self) -> str:
@@ -44,6 +48,8 @@ class Embedding:
             BackendUnavailableError: The model cannot be reached; what was embedded before that is stored.
         """
         digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        if self._watched:
+            self._asked.update(digest for digest in digests if digest in self._watched)
         known = self._cache.get(self.model, digests)
         absent = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         pairs = list(absent.items())
@@ -56,6 +62,28 @@ class Embedding:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
+
+    def stored(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the stored vectors of passages (little-endian float32) by the SHA-256 digests of their texts."""
+        return self._cache.get(self.model, list(digests))
+
+    def keep(self, vectors: Mapping[bytes, bytes]) -> None:
+        """Store vectors of passages that were embedded elsewhere, by digest; those that are here stay."""
+        self._cache.put(self.model, vectors)
+
+    @contextmanager
+    def noticing(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
+        """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time."""
+        self._watched, self._asked = digests, set()
+        try:
+            yield self._asked
+        finally:
+            self._watched = frozenset()
+
+    def forget_queries(self) -> None:
+        """Forget what was asked lately."""
+        with self._lock:
+            self._queries.clear()
 
     def known(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether its vector is stored, so that it need not be embedded."""

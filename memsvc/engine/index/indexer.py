@@ -13,7 +13,7 @@ from memsvc.domain.indexing import Change
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.progress import Waiters
 from memsvc.engine.performance import Performance
-from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.feed import IndexFeed
 
 GROUP = 512
 """Changes read from the outbox at a time."""

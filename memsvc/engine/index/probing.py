@@ -13,8 +13,8 @@ from memsvc.domain.scope import Reach
 from memsvc.engine.index.centring import means_of
 from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.index.views import lexical_entries
+from memsvc.ports.feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.metadata import IndexFeed
 from memsvc.ports.vectors import VectorIndex
 
 SAMPLE = 64

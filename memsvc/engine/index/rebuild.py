@@ -8,7 +8,7 @@ from memsvc.domain.indexing import Document
 from memsvc.domain.report import ReindexPhase, ReindexProgress
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Draft, Side
-from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.feed import IndexFeed
 
 BATCH = 256
 """Memories read, embedded and written at a time."""

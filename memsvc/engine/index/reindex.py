@@ -14,7 +14,7 @@ from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.sides import Side, VectorSide
 from memsvc.engine.index.troubles import Troubles
-from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.feed import IndexFeed
 
 IDLE_BELOW = 256
 """More pending changes than this mean that an import is under way: rebuilding waits for it to end."""

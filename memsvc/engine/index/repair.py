@@ -10,7 +10,7 @@ from memsvc.domain.indexing import Expected
 from memsvc.domain.report import ReindexPhase, ReindexProgress
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Side
-from memsvc.ports.metadata import IndexFeed
+from memsvc.ports.feed import IndexFeed
 
 PAGE = 1_000
 MEND = 256

@@ -15,8 +15,8 @@ from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.lifecycle.statistics import warnings
 from memsvc.engine.performance import Performance
+from memsvc.ports.feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.metadata import IndexFeed
 from memsvc.ports.vectors import VectorIndex
 
 

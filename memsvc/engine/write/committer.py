@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.engine.write.epoch import BEGAN
 from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Committed(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class _Task:
     work: Callable[[Transaction], Any]
+    began: int
     answer: Future[Committed[Any]] = field(default_factory=Future)
 
 
@@ -83,7 +85,7 @@ class Committer:
             BackendUnavailableError: The store cannot be reached, or the work lost too many races.
             BackendClosedError: The committer or the store was closed.
         """
-        task = _Task(work)
+        task = _Task(work, BEGAN.get())
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
@@ -172,6 +174,7 @@ def _attempt(task: _Task, transaction: Transaction) -> _Done:
     before = transaction.changes
     try:
         with transaction.savepoint():
+            transaction.set_began(task.began)
             value = task.work(transaction)
     except (BackendUnavailableError, BackendClosedError, UniquenessRaceError):
         raise

@@ -8,7 +8,8 @@ from dataclasses import replace
 from memsvc.domain.memory import Kind, Memory
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
-from memsvc.ports.metadata import IndexFeed, Record, Transaction
+from memsvc.ports.feed import IndexFeed
+from memsvc.ports.metadata import Record, Transaction
 from memsvc.text.tokens import count_tokens
 
 

@@ -19,9 +19,11 @@ from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.statements import Rule
+from memsvc.domain.transfer import Trouble
 from memsvc.domain.watching import Effect, Start
+from memsvc.engine.lifecycle.backup import BackupPhase
+from memsvc.v1 import backup_pb2, context_pb2, reminder_pb2, review_pb2, transfer_pb2, watch_pb2
 from memsvc.v1 import conflicts_pb2 as conflicts
-from memsvc.v1 import context_pb2, reminder_pb2, review_pb2, watch_pb2
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -94,6 +96,8 @@ INDEX_KIND = EnumTable(IndexKind, lifecycle_pb.IndexKind, "INDEX_KIND")
 REINDEX_MODE = EnumTable(ReindexMode, lifecycle_pb.ReindexMode, "REINDEX_MODE")
 REMINDER_SLOT = EnumTable(Slot, reminder_pb2.ReminderSlot, "REMINDER_SLOT")
 REMINDER_RECURRENCE = EnumTable(Recurrence, reminder_pb2.ReminderRecurrence, "REMINDER_RECURRENCE")
+IMPORT_ISSUE_REASON = EnumTable(Trouble, transfer_pb2.ImportIssueReason, "IMPORT_ISSUE_REASON")
+BACKUP_PHASE = EnumTable(BackupPhase, backup_pb2.BackupPhase, "BACKUP_PHASE")
 REINDEX_PHASE = EnumTable(ReindexPhase, lifecycle_pb.ReindexPhase, "REINDEX_PHASE")
 
 TIME_FIELDS: Mapping[int, Field] = {

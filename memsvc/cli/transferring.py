@@ -1,0 +1,203 @@
+"""The commands about all of a user, and of everybody: export, import-user, erase, backup."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import FAILED, CommandError, say
+from memsvc.cli.inputs import STDIN
+from memsvc.cli.output import progress_bar, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.v1 import erasure_pb2, transfer_pb2
+
+PIECE_BYTES = 256 * 1024
+SHOWN_ISSUES = 20
+PART = ".part"
+
+
+@connected
+def export(
+    session: Session,
+    *,
+    file: Annotated[str, typer.Argument(help='The file to write, or "-" for stdout.', metavar="FILE")] = STDIN,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Embeddings, too: importing it is quick then.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write everything of a user into a file.
+
+    JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
+    takes it in, here or elsewhere.
+    """
+    if file != STDIN and Path(file).exists() and not force:
+        message = f"There is a {file!r} already; say --force to overwrite it."
+        raise CommandError(message)
+    records = size = 0
+    with session.client() as client, _written(file) as out, progress_bar("export") as bar:
+        for piece in client.export_user(include_vectors=vectors):
+            out.write(piece.data)
+            records, size = piece.record_count, size + len(piece.data)
+            bar(records, piece.total_count, f"{size / 1e6:,.1f} MB")
+    line = f"{records:,} records, {size:,} bytes"
+    if file == STDIN:
+        say(f"memsvc: {line}")
+    else:
+        write(json.dumps({"record_count": records, "bytes": size}) if session.as_json else line)
+
+
+@contextmanager
+def _written(file: str) -> Iterator[IO[bytes]]:
+    """Give a file to write, which is there under its name only when it is whole, and for nobody else to read."""
+    if file == STDIN:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = Path(f"{file}{PART}")
+    try:
+        with part.open("wb") as out:
+            part.chmod(0o600)
+            yield out
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@connected
+def import_user(
+    session: Session,
+    *,
+    file: Annotated[str, typer.Argument(help='What `memsvc export` wrote, or "-" for stdin.', metavar="FILE")],
+    wait: Annotated[bool, typer.Option("--wait", help="Return only when searches see everything.")] = False,
+) -> None:
+    """Take in what `memsvc export` wrote.
+
+    The same file may be imported again, for instance after a break: what is here already is passed over. The records
+    go to --user, whosever they were.
+    """
+    last: transfer_pb2.ImportUserResponse | None = None
+    shown = 0
+    with session.client() as client, progress_bar("import", shown=not session.as_json) as bar, _read(file) as pieces:
+        for last in client.import_user(pieces, wait_for="INDEXED" if wait else "STORED"):
+            done = sum(last.stored_counts.values()) + last.unchanged_count + last.skipped_count
+            bar(done, last.total_count or None, f"{last.records_per_second:,.0f}/s")
+            for issue in last.issues[: SHOWN_ISSUES - shown]:
+                say(f"memsvc: line {issue.line}: {issue.kind} {issue.id}: {issue.message}")
+                shown += 1
+    if last is None:
+        return
+    if session.as_json:
+        write_json(last)
+    else:
+        stored = ", ".join(f"{count:,} {kind}" for kind, count in sorted(last.stored_counts.items())) or "nothing new"
+        write(
+            f"{stored}; {last.unchanged_count:,} already there, {last.skipped_count:,} left out"
+            f" ({last.records_per_second:,.0f} a second)"
+        )
+    if last.skipped_count:
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _read(file: str) -> Iterator[Iterator[bytes]]:
+    if file == STDIN:
+        yield iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"")
+        return
+    if not Path(file).is_file():
+        message = f"There is no file {file!r}."
+        raise CommandError(message)
+    with Path(file).open("rb") as source:
+        yield iter(lambda: source.read(PIECE_BYTES), b"")
+
+
+@connected
+def erase(
+    session: Session,
+    *,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it nothing is changed.")] = False,
+    request_id: Annotated[str, typer.Option(help="Name the erasure, to get its receipt again.")] = "",
+) -> None:
+    """Forget a user for good, or say what there is to forget.
+
+    Everything of --user is removed from the store, the indexes and their files, and looked for afterwards. Backups are
+    left alone.
+    """
+    name = request_id or (str(uuid4()) if confirm else "")
+    with session.client() as client:
+        receipt = client.erase_user(confirm=confirm, request_id=name)
+    if session.as_json:
+        write_json(receipt)
+    else:
+        _write_receipt(receipt)
+    if confirm and not receipt.clean:
+        raise typer.Exit(FAILED)
+
+
+def _write_receipt(receipt: erasure_pb2.ErasureReceipt) -> None:
+    rows = [
+        (store.store, name, f"{count:,}")
+        for store in receipt.stores
+        for name, count in sorted(store.removed_counts.items())
+    ]
+    write_table(("store", "what", ">there is" if receipt.dry_run else ">removed"), rows)
+    if receipt.backups:
+        write(f"left alone: the backups {', '.join(receipt.backups)}")
+    if receipt.dry_run:
+        write("Nothing was changed; say --confirm to erase.")
+        return
+    for store in receipt.stores:
+        if store.remaining_count:
+            write(f"{store.store}: {store.remaining_count:,} left")
+    clean = f"Looked through every store and {receipt.files_searched:,} files: nothing is left."
+    write(clean if receipt.clean else "Something is left; erase again.")
+
+
+@connected
+def backup(
+    session: Session,
+    *,
+    name: Annotated[str, typer.Argument(help="What to call it.  [default: by the time]")] = "",
+) -> None:
+    """Copy all that the service stores, while it runs.
+
+    Into a folder on its machine, in `backup.directory` of its settings. `memsvc restore` makes a data directory of it.
+    """
+    from memsvc.v1 import backup_pb2  # noqa: PLC0415 - a quick start
+
+    with session.client() as client, progress_bar("backup", shown=not session.as_json) as bar:
+        for step in client.create_backup(name):
+            bar(step.done_count, step.total_count or None, backup_pb2.BackupPhase.Name(step.phase)[13:].lower())
+            if session.as_json:
+                write_json(step)
+    if not session.as_json:
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(step.row_counts.items()) if count)
+        write(f"{step.name}: {step.size_bytes:,} bytes; {counts or 'empty'}")
+
+
+def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> None:
+    """Make a data directory of a backup, after verifying it.
+
+    Raises:
+        CommandError: The directory is not empty, or the backup is not whole.
+    """
+    from memsvc.engine.lifecycle.backup import BackupError  # noqa: PLC0415 - a quick start
+    from memsvc.wiring.restoring import restore  # noqa: PLC0415
+
+    try:
+        with progress_bar("restore", shown=not as_json) as bar:
+            counts = restore(backup_folder, data_dir, bar)
+    except BackupError as error:
+        raise CommandError(str(error)) from error
+    if as_json:
+        write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
+    else:
+        found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
+        write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {data_dir}")

@@ -1,0 +1,137 @@
+"""All that is kept of one user, as it is carried from store to store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from uuid import UUID
+
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory
+from memsvc.domain.session import MessageRecord
+from memsvc.domain.statements import Statement
+
+FORMAT = "memsvc-user"
+VERSION = 1
+"""Raised when a reader of the version before would misread what is written."""
+_CHANCE_BITS = 62
+_CHANCE = (1 << _CHANCE_BITS) - 1
+
+
+class RecordKind(StrEnum):
+    """What a record of an exported user is."""
+
+    SESSION = "session"
+    MEMORY = "memory"
+    REVISION = "revision"
+    CONFLICT = "conflict"
+    CHECKPOINT = "checkpoint"
+    TOMBSTONE = "tombstone"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A memory with all that is stored beside it and does not follow from it.
+
+    Attributes:
+        is_unique: Whether it claims its content.
+        action: How its present revision came about.
+        previous_id: The id of the memory before it in its session, when that is still there.
+        message: Its place in a session's messages; None when it is no message. Its row does not count.
+        given_vector: As in `memsvc.ports.metadata.Record`; likewise *given_model*.
+        statements: What it states, by topic. They follow from the content, but at a price.
+    """
+
+    memory: Memory
+    is_unique: bool
+    action: ChangeAction
+    previous_id: str = ""
+    message: MessageRecord | None = None
+    given_vector: bytes = b""
+    given_model: str = ""
+    statements: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A memory as of an earlier revision, and how that came about."""
+
+    memory: Memory
+    action: ChangeAction
+
+
+class Trouble(StrEnum):
+    """Why a record of an import was not stored, or not all of it."""
+
+    DIFFERS = "DIFFERS"
+    """What the record names is here already and is not the same; it was left as it is."""
+    KEY_TAKEN = "KEY_TAKEN"
+    """Another memory of the project has the key."""
+    CONTENT_TAKEN = "CONTENT_TAKEN"
+    """Another memory of the project and kind has the content."""
+    SESSION_MISSING = "SESSION_MISSING"
+    """The session that a message belongs to is not here, or its place is taken: it is stored as a plain memory."""
+    MEMORY_MISSING = "MEMORY_MISSING"
+    """A memory that the record speaks of is not here."""
+    SKIPPED = "SKIPPED"
+    """The record is of a kind that this version does not know, and says that it may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What became of one line of an import that was not simply stored.
+
+    Attributes:
+        line: Counted from 1.
+        id: The id or name in the record.
+        in_the_way: The id of what is here instead, when that is something else.
+    """
+
+    line: int
+    kind: str
+    id: str
+    trouble: Trouble
+    message: str
+    in_the_way: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferProgress:
+    """How far an import of a user is. What *lines* were read is durable.
+
+    Attributes:
+        stored: Records that were not here before, by kind.
+        unchanged: Records that were here already, the same.
+        skipped: Records that were left out; *issues* tells of them.
+        total: How many records the file announces.
+        issues: Those since the progress before.
+    """
+
+    lines: int = 0
+    stored: Mapping[RecordKind, int] = field(default_factory=dict)
+    unchanged: int = 0
+    skipped: int = 0
+    total: int = 0
+    vectors: int = 0
+    position: int = 0
+    issues: tuple[Issue, ...] = ()
+
+
+def derived_id(memory_id: str, owner: str) -> str:
+    """Return the id that a memory gets when it moves to *owner* and its own is, or may be, somebody else's.
+
+    It is always the same for the same two, is valid, and sorts by the same time: only the random part is another.
+    """
+    number = UUID(memory_id).int
+    digest = hashlib.sha256(f"{owner}\0{memory_id}".encode()).digest()
+    chance = int.from_bytes(digest[:8], "big") & _CHANCE
+    return str(UUID(int=(number & ~_CHANCE) | chance))
+
+
+def said_by(stored: Stored) -> Stored:
+    """Return *stored* without what differs from store to store, or with every read of the memory."""
+    memory = replace(stored.memory, row=0, previous_row=None, access_count=0, access_time=None)
+    message = None if stored.message is None else replace(stored.message, row=0)
+    return replace(stored, memory=memory, previous_id="", message=message)

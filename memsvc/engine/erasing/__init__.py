@@ -1,0 +1,1 @@
+"""Forgetting a user for good."""

@@ -1,0 +1,88 @@
+"""What is kept of erasures: notes while they run, so that a crash loses none, then receipts that name nobody."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.erasure import Erased, Receipt
+
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What an erasure found before it removed anything.
+
+    Attributes:
+        found: How much of what, by store.
+        digests: Of all texts that were embedded.
+        samples: Pieces of content to look for in files; *ids* likewise.
+    """
+
+    found: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    digests: frozenset[bytes] = frozenset()
+    samples: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was found."""
+        return not any(counts for counts in self.found.values())
+
+
+def notes_text(notes: Notes) -> str:
+    """Return notes as JSON."""
+    digests = b64encode(b"".join(sorted(notes.digests))).decode()
+    found = {name: dict(counts) for name, counts in notes.found.items()}
+    samples, ids = (list(map(_covered, texts)) for texts in (notes.samples, notes.ids))
+    return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
+
+
+def notes_of(text: str) -> Notes:
+    """Return the notes that `notes_text` wrote."""
+    content = json.loads(text)
+    raw = b64decode(content["digests"])
+    digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
+    samples, ids = (tuple(map(_uncovered, content[name])) for name in ("samples", "ids"))
+    return Notes(content["found"], frozenset(digests), samples, ids)
+
+
+def _covered(text: str) -> str:
+    """Return *text* in another form, so that a search of the files does not find it in the note of it."""
+    return b64encode(text.encode()).decode()
+
+
+def _uncovered(text: str) -> str:
+    return b64decode(text).decode()
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """Return a receipt as JSON."""
+    content = {
+        "begin": to_micros(receipt.begin_time),
+        "end": to_micros(receipt.end_time),
+        "clean": receipt.is_clean,
+        "stores": [(one.name, dict(one.removed), one.remaining) for one in receipt.stores],
+        "backups": receipt.backups,
+        "files": receipt.files_searched,
+    }
+    return json.dumps(content)
+
+
+def receipt_of(text: str) -> Receipt:
+    """Return the receipt that `receipt_text` wrote."""
+    content: Any = json.loads(text)
+    return Receipt(
+        begin_time=from_micros(content["begin"]),
+        end_time=from_micros(content["end"]),
+        is_done=True,
+        is_clean=content["clean"],
+        stores=tuple(Erased(*one) for one in content["stores"]),
+        backups=tuple(content["backups"]),
+        files_searched=content["files"],
+    )

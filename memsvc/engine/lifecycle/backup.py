@@ -1,0 +1,238 @@
+"""Backups: consistent copies of the store, made while it is used. Indexes are derived, and built anew on restore."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from memsvc.domain.errors import BackendUnavailableError, BackupExistsError, BackupRunningError
+from memsvc.ports.metadata import MetadataStore
+
+FORMAT = "memsvc-backup"
+VERSION = 1
+MANIFEST = "manifest.json"
+STORE = "metadata"
+"""The folder of the store, in a backup as in a data directory."""
+UNFINISHED = ".unfinished"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+BLOCK = 1 << 20
+
+
+class BackupPhase(StrEnum):
+    """What a backup is at."""
+
+    COPYING = "COPYING"
+    VERIFYING = "VERIFYING"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupProgress:
+    """How far a backup is: in the unit of the store while COPYING, then in bytes.
+
+    Attributes:
+        counts: What is in it, by what it is; empty until DONE.
+        digest: The SHA-256 digest of its manifest, which holds those of its files; empty until DONE.
+    """
+
+    phase: BackupPhase
+    name: str
+    done: int
+    total: int
+    bytes: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a manifest says of the service that made it."""
+
+    version: str
+    backend: str
+    model: str
+
+
+class Backups:
+    """Makes backups in one folder, one at a time."""
+
+    def __init__(self, store: MetadataStore, directory: Path, about: About, now: Callable[[], datetime]) -> None:
+        """Copy *store* into folders of *directory*, which is made when it is needed."""
+        self._store = store
+        self._directory = directory
+        self._about = about
+        self._now = now
+        self._running = threading.Lock()
+
+    @property
+    def directory(self) -> Path:
+        """Return where the backups are."""
+        return self._directory
+
+    def names(self) -> list[str]:
+        """Return the names of the finished backups."""
+        return sorted(path.parent.name for path in self._directory.glob(f"*/{MANIFEST}"))
+
+    def create(self, name: str) -> Generator[BackupProgress, None, None]:
+        """Make a backup and tell how far it is; without a *name* it is called by the time. The last step is DONE.
+
+        When the iteration ends early, nothing is left of it.
+
+        Raises:
+            BackupRunningError: One is being made.
+            BackupExistsError: One has the name.
+            CapabilityMissingError: The store cannot be copied.
+            BackendUnavailableError: It cannot be read, or the folder not written.
+        """
+        if not self._running.acquire(blocking=False):
+            raise BackupRunningError
+        try:
+            yield from self._create(name or f"backup-{self._now().astimezone(UTC):%Y%m%dT%H%M%S}Z")
+        except OSError as error:
+            raise BackendUnavailableError("backup") from error
+        finally:
+            self._running.release()
+
+    def _create(self, name: str) -> Iterator[BackupProgress]:
+        final = self._directory / name
+        if final.exists():
+            raise BackupExistsError(name)
+        with _unfinished(self._directory, name) as folder:
+            (folder / STORE).mkdir()
+            counts: Mapping[str, int] = {}
+            for step in self._store.copies.copy(folder / STORE):
+                counts = step.counts
+                yield BackupProgress(BackupPhase.COPYING, name, step.done, step.total)
+            yield from self._seal(folder, name, counts)
+            folder.replace(final)
+            sync(self._directory)
+        manifest = (final / MANIFEST).read_bytes()
+        size = sum(file["bytes"] for file in json.loads(manifest)["files"])
+        digest = hashlib.sha256(manifest).hexdigest()
+        yield BackupProgress(BackupPhase.DONE, name, size, size, size, counts, digest)
+
+    def _seal(self, folder: Path, name: str, counts: Mapping[str, int]) -> Iterator[BackupProgress]:
+        """Take the digests of the files, and write the manifest."""
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        total, done, files = sum(path.stat().st_size for path in paths), 0, []
+        yield BackupProgress(BackupPhase.VERIFYING, name, 0, total)
+        for path in paths:
+            path.chmod(0o600)
+            size = path.stat().st_size
+            files.append({"path": path.relative_to(folder).as_posix(), "bytes": size, "sha256": digest_of(path)})
+            done += size
+            yield BackupProgress(BackupPhase.VERIFYING, name, done, total)
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": name,
+            "create_time": self._now().isoformat(),
+            "service": self._about.version,
+            "backend": self._about.backend,
+            "embedding_model": self._about.model,
+            "indexes": "built anew when the service starts from the backup",
+            "counts": dict(counts),
+            "files": files,
+        }
+        write_synced(folder / MANIFEST, json.dumps(content, indent=2))
+
+
+@contextmanager
+def _unfinished(directory: Path, name: str) -> Iterator[Path]:
+    """Give a folder that is not a backup yet; what a crash left behind of earlier ones is removed."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in directory.glob(f"*{UNFINISHED}"):
+        shutil.rmtree(path, ignore_errors=True)
+    folder = directory / f"{name}{UNFINISHED}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_synced(path: Path, text: str) -> None:
+    """Write a file such that it is on the disk."""
+    with path.open("w", encoding="utf-8") as file:
+        path.chmod(0o600)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    sync(path.parent)
+
+
+def sync(directory: Path) -> None:
+    """Bring what was created in a folder to the disk."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class BackupError(Exception):
+    """A backup cannot be restored; the message says why."""
+
+
+def read_backup(backup: Path) -> dict[str, Any]:
+    """Return the manifest of a backup whose files are all there and unchanged.
+
+    Raises:
+        BackupError: It is no backup, of another version, incomplete or damaged.
+    """
+    manifest, files = _read_manifest(backup)
+    version = manifest["version"]
+    if version != VERSION:
+        message = f"The backup is of version {version}; this memsvc restores version {VERSION}."
+        raise BackupError(message)
+    for name, size, digest in files:
+        _require_whole(backup, name, size, digest)
+    return manifest
+
+
+def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, str]]]:
+    name = str(backup)
+    try:
+        manifest: dict[str, Any] = json.loads((backup / MANIFEST).read_text(encoding="utf-8"))
+        files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
+        is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
+    except FileNotFoundError:
+        message = f"{name!r} is no backup: it has no {MANIFEST}."
+        raise BackupError(message) from None
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"The {MANIFEST} of {name!r} cannot be read."
+        raise BackupError(message) from error
+    if not is_ours:
+        message = f"{name!r} is no backup of memsvc."
+        raise BackupError(message)
+    return manifest, files
+
+
+def _require_whole(backup: Path, name: str, size: int, digest: str) -> None:
+    path = (backup / name).resolve()
+    if not path.is_relative_to(backup.resolve()):
+        message = f"The {MANIFEST} names a file outside of the backup: {name!r}."
+        raise BackupError(message)
+    if not path.is_file() or path.stat().st_size != size or digest_of(path) != digest:
+        message = f"The file {name!r} of the backup is missing or damaged."
+        raise BackupError(message)

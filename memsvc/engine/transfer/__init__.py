@@ -1,0 +1,1 @@
+"""Carrying all that is kept of a user away and in."""

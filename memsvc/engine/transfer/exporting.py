@@ -1,0 +1,190 @@
+"""Export: everything of a user as lines of JSON, read in one snapshot and told part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from memsvc.domain.entries import View
+from memsvc.domain.errors import LimitExceededError
+from memsvc.domain.indexing import Chunk, Document
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
+from memsvc.domain.transfer import FORMAT, VERSION, RecordKind, Stored
+from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.views import Passage, RetrievalTier, passages_of
+from memsvc.engine.read.access_counts import AccessCounts
+from memsvc.engine.transfer import writing
+from memsvc.engine.transfer.writing import Line, encoded, vector_text
+from memsvc.engine.write.drafting import chunks_of
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.transfer import UserSnapshot
+from memsvc.text.passages import ANALYSIS_VERSION
+
+PART_BYTES = 256 * 1024
+"""As much is told at a time; a longer line goes over several parts."""
+TOGETHER = 200
+"""Memories whose vectors are looked up together."""
+AT_A_TIME = 2
+"""Exports under way; each holds on to the state that it began with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPart:
+    """The next bytes of an export, and how many of how many records they bring it to."""
+
+    data: bytes
+    records: int
+    total: int
+
+
+class Exporting:
+    """Exports users."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        accesses: AccessCounts,
+        embedding: Embedding,
+        tier: RetrievalTier,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Read from *store*; vectors are those of *embedding*, of the views of *tier*."""
+        self._store = store
+        self._accesses = accesses
+        self._embedding = embedding
+        self._tier = tier
+        self._now = now
+        self._slots = threading.BoundedSemaphore(AT_A_TIME)
+
+    def run(self, scope: Scope, *, with_vectors: bool, service: str = "") -> Generator[ExportPart, None, None]:
+        """Yield all that is stored of the user of *scope*, as of the moment of the first step.
+
+        Raises:
+            LimitExceededError: Too many exports are under way.
+            BackendUnavailableError: The store cannot be read.
+        """
+        with self._slot():
+            # What was counted of reads and not yet written belongs to the memories, too.
+            self._accesses.flush()
+            with self._store.users.snapshot(scope.owner) as snapshot:
+                counts = dict(snapshot.counts())
+                head = self._header(scope, counts, with_vectors=with_vectors, service=service)
+                yield from _parts(self._lines(head, snapshot, with_vectors=with_vectors), sum(counts.values()))
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        if not self._slots.acquire(blocking=False):
+            limit = f"{AT_A_TIME} exports at a time"
+            raise LimitExceededError(limit)
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def _header(self, scope: Scope, counts: dict[RecordKind, int], *, with_vectors: bool, service: str) -> Line:
+        header: Line = {
+            "record": "header",
+            "format": FORMAT,
+            "version": VERSION,
+            "user_id": scope.user_id,
+            "create_time": self._now().isoformat(),
+            "counts": {kind.value: count for kind, count in counts.items()},
+        }
+        if service:
+            header["service"] = service
+        if with_vectors:
+            header["embedding"] = {
+                "model": self._embedding.model,
+                "dimension": self._embedding.dimension,
+                "analysis": ANALYSIS_VERSION,
+            }
+        return header
+
+    def _lines(self, header: Line, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[Line]:
+        yield header
+        yield from map(writing.session_line, snapshot.sessions())
+        memories = snapshot.memories()
+        while some := list(islice(memories, TOGETHER if with_vectors else 1)):
+            vectors = self._vectors(some) if with_vectors else {}
+            for stored in some:
+                COURTESY.give_way()
+                line = writing.memory_line(stored)
+                if found := vectors.get(stored.memory.id):
+                    line["vectors"] = found
+                yield line
+                if stored.memory.revision > 1:
+                    yield from map(writing.revision_line, snapshot.earlier(stored.memory))
+        yield from map(writing.conflict_line, snapshot.conflicts())
+        yield from map(writing.checkpoint_line, snapshot.checkpoints())
+        yield from map(writing.tombstone_line, snapshot.tombstones())
+
+    def _vectors(self, some: Sequence[Stored]) -> dict[str, list[Line]]:
+        """Return the vectors that are kept of memories that no vector was given for, by id."""
+        wanted = [
+            (stored.memory.id, passage, text_digest(passage.text))
+            for stored in some
+            if stored.given_model != self._embedding.model
+            for passage in own_passages(stored.memory, self._tier)
+        ]
+        known = self._embedding.stored(digest for _, _, digest in wanted)
+        found: dict[str, list[Line]] = {}
+        for memory_id, passage, digest in wanted:
+            if (vector := known.get(digest)) is not None:
+                found.setdefault(memory_id, []).append(_vector_line(passage, vector))
+        return found
+
+
+def own_passages(memory: Memory, tier: RetrievalTier) -> list[Passage]:
+    """Return the passages of a memory that follow from it alone, not from the line before it."""
+    chunks = chunks_of(memory.content) or (_sole_chunk(memory),)
+    return [one for one in passages_of(Document(memory, chunks), tier) if one.view is not View.WINDOW]
+
+
+def text_digest(text: str) -> bytes:
+    """Return the digest by which the embedding of a text is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _sole_chunk(memory: Memory) -> Chunk:
+    return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
+
+
+def _vector_line(passage: Passage, vector: bytes) -> Line:
+    line: Line = {"data": vector_text(vector)}
+    if passage.view is not View.CHUNK:
+        line["view"] = passage.view.name
+    if passage.ordinal:
+        line["ordinal"] = passage.ordinal
+    return line
+
+
+def _parts(lines: Iterable[Line], total: int) -> Iterator[ExportPart]:
+    """Yield the lines as bytes, and at the end the one that says how many there were, and what their digest is."""
+    digest, counts, waiting, size = hashlib.sha256(), Counter[str](), list[bytes](), 0
+    for line in lines:
+        raw = f"{encoded(line)}\n".encode()
+        digest.update(raw)
+        counts[line["record"]] += 1
+        waiting.append(raw)
+        size += len(raw)
+        if size >= PART_BYTES:
+            yield from _cut(b"".join(waiting), counts.total() - 1, total)
+            waiting, size = [], 0
+    del counts["header"]
+    done = counts.total()
+    footer = {"record": "footer", "lines": done + 1, "counts": dict(counts), "sha256": digest.hexdigest()}
+    waiting.append(f"{encoded(footer)}\n".encode())
+    yield from _cut(b"".join(waiting), done, total)
+
+
+def _cut(data: bytes, records: int, total: int) -> Iterator[ExportPart]:
+    for start in range(0, len(data), PART_BYTES):
+        yield ExportPart(data[start : start + PART_BYTES], records, total)

@@ -1,0 +1,110 @@
+"""Import of an exported user: batch by batch, each durable; the same file again changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from memsvc.domain.entries import View
+from memsvc.domain.scope import Scope
+from memsvc.domain.transfer import RecordKind, Stored, TransferProgress
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.transfer.exporting import own_passages, text_digest
+from memsvc.engine.transfer.parsing import Batch, Parser
+from memsvc.engine.transfer.storing import store
+from memsvc.engine.write.committer import Committer
+from memsvc.text.passages import ANALYSIS_VERSION
+
+
+class UserImporting:
+    """Begins imports of users."""
+
+    def __init__(self, committer: Committer, embedding: Embedding, tier: RetrievalTier) -> None:
+        """Write through *committer*, and keep vectors for *embedding*."""
+        self._committer = committer
+        self._embedding = embedding
+        self._tier = tier
+
+    def begin(self, scope: Scope) -> UserImport:
+        """Return an import into the user of *scope*, whoever's export it is."""
+        return UserImport(scope, self._committer, self._embedding, self._tier)
+
+
+class UserImport:
+    """One import at work; one caller may parse the next bytes while another stores the batch before."""
+
+    def __init__(self, scope: Scope, committer: Committer, embedding: Embedding, tier: RetrievalTier) -> None:
+        """Import into the user of *scope*."""
+        self._scope = scope
+        self._committer = committer
+        self._embedding = embedding
+        self._tier = tier
+        self._parser = Parser(scope)
+        self._stored: Counter[RecordKind] = Counter()
+        self.progress = TransferProgress()
+
+    def feed(self, data: bytes) -> Iterator[Batch]:
+        """Take the next bytes of the file and yield the batches that are complete.
+
+        Raises:
+            InvalidRequestError: A line is wrong. Batches that were yielded are good.
+        """
+        return self._parser.feed(data)
+
+    def finish(self) -> Iterator[Batch]:
+        """Yield the last batch at the end of the file.
+
+        Raises:
+            InvalidRequestError: The file was cut.
+        """
+        return self._parser.finish()
+
+    def store(self, batch: Batch) -> TransferProgress:
+        """Store a batch, batches in their order; return how far the import is, with the issues of this batch.
+
+        Raises:
+            ErasureRunningError: The user is being erased.
+            BackendUnavailableError: The store cannot be reached; nothing of the batch is stored.
+        """
+        header = self._parser.header
+        kept = self._keep_vectors(batch)
+        all_are_new = header is not None and header.user_id != self._scope.user_id
+        owner = self._scope.owner
+        committed = self._committer.submit(
+            lambda transaction: store(transaction, batch, owner, all_are_new=all_are_new)
+        )
+        done, before = committed.value, self.progress
+        self._stored += done.stored
+        self.progress = TransferProgress(
+            lines=max(before.lines, batch.lines),
+            stored=dict(self._stored),
+            unchanged=before.unchanged + done.unchanged,
+            skipped=before.skipped + done.skipped,
+            total=0 if header is None else sum(header.counts.values()),
+            vectors=before.vectors + kept,
+            position=max(before.position, committed.position if done.position else 0),
+            issues=tuple(done.issues),
+        )
+        return self.progress
+
+    def settled(self) -> TransferProgress:
+        """Return how far the import is, without issues."""
+        return replace(self.progress, issues=())
+
+    def _keep_vectors(self, batch: Batch) -> int:
+        """Keep the vectors that are of the model and of the texts in use, so that nothing is embedded again."""
+        space = None if self._parser.header is None else self._parser.header.embedding
+        mine = (self._embedding.model, self._embedding.dimension, ANALYSIS_VERSION)
+        if space is None or (space.model, space.dimension, space.analysis) != mine:
+            return 0
+        vectors: dict[bytes, bytes] = {}
+        for record in batch.records:
+            if record.vectors and isinstance(record.value, Stored):
+                given = {(View[view], ordinal): data for view, ordinal, data in record.vectors}
+                for passage in own_passages(record.value.memory, self._tier):
+                    if (found := given.get((passage.view, passage.ordinal))) is not None:
+                        vectors[text_digest(passage.text)] = found
+        self._embedding.keep(vectors)
+        return len(vectors)

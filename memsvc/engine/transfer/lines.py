@@ -1,0 +1,258 @@
+"""What each line of an exported user holds: the fields, and what is right for them."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from memsvc.domain import limits
+from memsvc.domain.conflicts import ConflictState
+from memsvc.domain.entries import MAX_ORDINAL, View
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
+from memsvc.domain.session import AutoTrim, MessageState, Role, SessionState
+from memsvc.domain.statements import Rule
+from memsvc.engine.transfer.values import (
+    LARGEST,
+    Category,
+    CheckpointName,
+    Content,
+    Count,
+    Data,
+    FileCategory,
+    FileId,
+    Id,
+    IdOrNone,
+    Key,
+    Metadata,
+    Moment,
+    Note,
+    ScopeId,
+    SessionId,
+    Share,
+    Source,
+    Speaker,
+    Summary,
+    Tag,
+    Term,
+    Title,
+)
+
+
+class Line(BaseModel):
+    """What every line has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    record: str
+
+
+class EmbeddingSpace(BaseModel):
+    """The model that vectors are of, and the version of the texts that were embedded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    dimension: int = Field(ge=1, le=100_000)
+    analysis: str
+    tier: str = "S"
+
+
+class HeaderLine(Line):
+    """The first line."""
+
+    format: str
+    version: int
+    user_id: str = ""
+    create_time: Moment
+    service: str = ""
+    counts: dict[str, Count] = Field(default_factory=dict)
+    embedding: EmbeddingSpace | None = None
+
+
+class FooterLine(Line):
+    """The last line."""
+
+    lines: Count
+    counts: dict[str, Count]
+    sha256: str
+
+
+class FileRefPart(BaseModel):
+    """A reference to a file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    category: FileCategory
+    id: FileId
+
+
+class MemoryFields(Line):
+    """What a memory says, in one revision."""
+
+    id: Id
+    content: Content
+    project_id: ScopeId = ""
+    agent_id: ScopeId = ""
+    session_id: ScopeId = ""
+    key: Key = ""
+    layer: Layer
+    kind: Kind
+    tier: Tier
+    status: Status
+    origin: Origin
+    review: Review = Review.NONE
+    importance: int = Field(ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)
+    confidence: Share
+    trust: Share
+    revision: int = Field(ge=1, le=LARGEST)
+    create_time: Moment
+    update_time: Moment
+    access_time: Moment | None = None
+    event_time: Moment | None = None
+    expire_time: Moment | None = None
+    valid_from: Moment | None = None
+    valid_to: Moment | None = None
+    category: Category = ""
+    speaker: Speaker = ""
+    title: Title = ""
+    summary: Summary = ""
+    source: Source = ""
+    tags: list[Tag] = Field(default=[], max_length=limits.TAGS)
+    keywords: list[tuple[Term, Share]] = Field(default=[], max_length=limits.KEYWORDS)
+    related_ids: list[Id] = Field(default=[], max_length=limits.RELATED_IDS)
+    derived_from: list[Id] = Field(default=[], max_length=limits.DERIVED_FROM)
+    file_refs: list[FileRefPart] = Field(default=[], max_length=limits.FILE_REFS)
+    metadata: Metadata = Field(default={})
+    supersedes_id: IdOrNone = ""
+    superseded_by_id: IdOrNone = ""
+    access_count: Count = 0
+    work_in_progress: bool = False
+    action: ChangeAction
+
+
+class ToolCallPart(BaseModel):
+    """A tool that was called."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str
+    arguments: dict[str, JsonValue] = Field(default={})
+
+
+class MessagePart(BaseModel):
+    """The place of a memory among the messages of its session."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ordinal: int = Field(ge=1, le=LARGEST)
+    role: Role
+    token_count: int = Field(ge=0, le=LARGEST)
+    state: MessageState
+    is_pinned: bool = False
+    is_empty: bool = False
+    tool_calls: list[ToolCallPart] = Field(default=[], max_length=limits.TOOL_CALLS)
+    tool_call_id: str = ""
+    summary_id: IdOrNone = ""
+
+
+class GivenVectorPart(BaseModel):
+    """An embedding that came with the memory."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    data: Data
+
+
+class VectorPart(BaseModel):
+    """An embedding that the service made: which view of the memory, which piece of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    view: str = View.CHUNK.name
+    ordinal: int = Field(default=0, ge=0, le=MAX_ORDINAL)
+    data: Data
+
+
+class StatementPart(BaseModel):
+    """What a memory states."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rule: Rule
+    topic: Summary
+    parts: list[tuple[Tag, Summary]] = Field(max_length=limits.TAGS)
+    is_negative: bool = False
+
+
+class MemoryLine(MemoryFields):
+    """A memory."""
+
+    claims_content: bool = False
+    previous_id: IdOrNone = ""
+    message: MessagePart | None = None
+    statements: list[StatementPart] = Field(default=[], max_length=limits.STATEMENTS)
+    given_vector: GivenVectorPart | None = None
+    vectors: list[VectorPart] = Field(default=[])
+
+
+class RevisionLine(MemoryFields):
+    """An earlier revision of the memory before it."""
+
+
+class SessionLine(Line):
+    """A session."""
+
+    id: SessionId
+    project_id: ScopeId = ""
+    agent_id: ScopeId = ""
+    title: Title = ""
+    state: SessionState
+    auto_trim: AutoTrim
+    token_limit: int = Field(ge=1, le=LARGEST)
+    create_time: Moment
+    update_time: Moment
+    last_ordinal: Count = 0
+    flushed_ordinal: Count = 0
+    trim_count: Count = 0
+    metadata: Metadata = Field(default={})
+    last_message_time: Moment | None = None
+    end_time: Moment | None = None
+    trim_time: Moment | None = None
+
+
+class ConflictLine(Line):
+    """A contradiction between two memories."""
+
+    id: Id
+    project_id: ScopeId = ""
+    older_id: Id
+    newer_id: Id
+    rule: Rule
+    topic: str
+    older_value: str = ""
+    newer_value: str = ""
+    state: ConflictState
+    create_time: Moment
+    resolve_time: Moment | None = None
+
+
+class CheckpointLine(Line):
+    """A checkpoint."""
+
+    id: CheckpointName
+    project_id: ScopeId = ""
+    known_time: Moment
+    create_time: Moment
+    note: Note = ""
+
+
+class TombstoneLine(Line):
+    """What is left of a purged memory."""
+
+    id: Id
+    project_id: ScopeId = ""
+    session_id: ScopeId = ""
+    create_time: Moment
+    time: Moment

@@ -1,0 +1,79 @@
+"""The ports to what the indexes are made from: the feed of changes, and the cache of embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from memsvc.domain.indexing import Change, Document, Expected
+
+
+class IndexFeed(Protocol):
+    """What the indexer reads: documents of every owner, and the outbox.
+
+    The indexes hold every memory but those of `memsvc.domain.memory.UNINDEXED`.
+    """
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """Return these memories for indexing, in any order; those not indexed, and unknown ones, are left out."""
+        ...
+
+    def scan(self, *, after_row: int, limit: int) -> list[Document]:
+        """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
+        ...
+
+    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+        """Return what the indexes should hold of the next *limit* memories by ascending row."""
+        ...
+
+    def indexable(self) -> int:
+        """Return how many memories the indexes should hold."""
+        ...
+
+    def pending(self, *, limit: int) -> list[Change]:
+        """Return the oldest changes that the indexes have not yet applied, ascending by position."""
+        ...
+
+    def since(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after *position*, applied or not, ascending."""
+        ...
+
+    def mark_applied(self, changes: Sequence[Change]) -> None:
+        """Note, durably, that the indexes hold these changes."""
+        ...
+
+    def head(self) -> int:
+        """Return the position of the newest change, 0 when there is none."""
+        ...
+
+    def applied(self) -> int:
+        """Return the position up to which every change is applied."""
+        ...
+
+    def pending_count(self) -> int:
+        """Return how many changes wait to be applied."""
+        ...
+
+    def trim(self, *, before: datetime) -> int:
+        """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
+
+        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
+        """
+        ...
+
+
+class EmbeddingCache(Protocol):
+    """Embeddings by (model, digest of the text), so that no text is embedded twice (requirement M14)."""
+
+    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the stored vectors (little-endian float32) by digest; those not there are left out."""
+        ...
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Store vectors by digest; a digest that is there already stays as it is."""
+        ...
+
+    def count(self, model: str) -> int:
+        """Return how many vectors of *model* are stored."""
+        ...

@@ -1,0 +1,159 @@
+"""What is stored of an owner is removed without a trace, and nobody writes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.errors import ErasureRunningError
+from memsvc.domain.history import Checkpoint
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.scope import Scope
+from memsvc.domain.session import Session
+from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_conflicts import conflict
+from memsvc.testing.store_seams import OWNER, Clock, StoreSeams, insert, reach_of
+from memsvc.testing.store_transfer import furnished
+
+BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("", "web"))
+DONE = replace(BEGUN, owner="", projects=(), receipt='{"收据":1}')
+
+
+def erase(store: MetadataStore, owner: str = OWNER, digests: tuple[bytes, ...] = ()) -> dict[str, int]:
+    """Remove all of an owner, a few rows at a time; return how much was removed."""
+    removed: dict[str, int] = {}
+    with store.users.snapshot(owner) as snapshot:
+        rows = [stored.memory.row for stored in snapshot.memories()]
+    with store.transaction() as transaction:
+        removed.update(transaction.erase_memories(owner, rows, digests))
+    while True:
+        with store.transaction() as transaction:
+            part = transaction.erase_rest(owner, limit=1)
+        if not part:
+            return removed
+        for name, count in part.items():
+            removed[name] = removed.get(name, 0) + count
+
+
+@contextmanager
+def _late(store: MetadataStore) -> Iterator[Transaction]:
+    """Open a transaction for work that was begun long ago."""
+    with store.transaction() as transaction:
+        transaction.set_began(to_micros(NOW))
+        yield transaction
+
+
+def _writes() -> dict[str, Callable[[Transaction], object]]:
+    memory = factories.memory("new", user_id="ada")
+    return {
+        "insert": lambda transaction: transaction.insert([Record(memory)]),
+        "request": lambda transaction: transaction.remember_request(OWNER, "M", "r", RequestRecord("d", "a")),
+        "session": lambda transaction: transaction.sessions.insert(Session(Scope("ada", "", "", "n"), NOW, NOW, 9)),
+        "checkpoint": lambda transaction: transaction.add_checkpoint(Checkpoint(OWNER, "", "n", NOW, NOW)),
+        "conflict": lambda transaction: transaction.add_conflicts([conflict(memory, memory)]),
+    }
+
+
+class StoreErasureContract(StoreSeams):
+    """What forgetting a user rests on."""
+
+    def test_nothing_of_the_user_is_left(self, store: MetadataStore) -> None:
+        """Of no table; what others have stays as it is."""
+        furnished(store)
+        others = furnished(store, "ada2")
+        store.embeddings.put("m", {b"a": b"1", b"b": b"2"})
+        with store.transaction() as transaction:
+            for owner in (OWNER, Scope("ada2").owner):
+                transaction.remember_request(owner, "M", "r", RequestRecord("d", "a"))
+        before = store.erasures.traces(Scope("ada2").owner)
+        assert store.erasures.projects(OWNER) == ["", "web"]
+
+        removed = erase(store, digests=(b"a",))
+        assert {0} == set(store.erasures.traces(OWNER).values())
+        assert tuple(removed[name] for name in ("memories", "sessions", "tombstones", "requests", "embeddings")) == (
+            3,
+            1,
+            1,
+            1,
+            1,
+        )
+        assert (before, []) == (store.erasures.traces(Scope("ada2").owner), store.erasures.projects(OWNER))
+        assert len(store.memories.get([memory.id for memory in others], reach=reach_of("ada2"))) == 3
+        assert store.embeddings.get("m", [b"a", b"b"]) == {b"b": b"2"}
+
+    def test_indexes_are_told_without_a_name(self, store: MetadataStore) -> None:
+        """The changes of others stay in their places, and those of the user say no more whose they were."""
+        [memory] = insert(store, factories.memory("x"))
+        [other] = insert(store, factories.memory("y", user_id="bob"))
+        erase(store)
+
+        first, second, third = store.feed.since(0, limit=9)
+        assert [("", memory.row), (other.id, other.row), ("", memory.row)] == [
+            (change.memory_id, change.row) for change in (first, second, third)
+        ]
+        assert ChangeAction.PURGED is third.action
+        assert store.feed.documents([memory.row]) == []
+        assert store.feed.indexable() == 1
+        assert store.changes.after(0, reach=reach_of(), limit=9).changes == ()
+
+    def test_rows_of_others_are_not_removed(self, store: MetadataStore) -> None:
+        """Although they are named."""
+        [memory] = insert(store, factories.memory("y", user_id="bob"))
+        with store.transaction() as transaction:
+            transaction.erase_memories(OWNER, [memory.row, 77], [])
+        assert memory == store.memories.get([memory.id], reach=reach_of("bob"))[memory.id]
+
+    @pytest.mark.parametrize("name", sorted(_writes()))
+    def test_nothing_is_written_back(self, store: MetadataStore, clock: Clock, name: str) -> None:
+        """Neither while an erasure runs nor later by what was begun before its end; by others, and anew, it is."""
+        write = _writes()[name]
+        with store.transaction() as transaction:
+            transaction.begin_erasure(BEGUN)
+        with pytest.raises(ErasureRunningError), store.transaction() as transaction:
+            write(transaction)
+        clock.moment = NOW + timedelta(minutes=1)
+        with store.transaction() as transaction:
+            transaction.end_erasure(replace(DONE, end_time=clock.moment))
+        clock.moment = NOW + timedelta(minutes=2)
+        with pytest.raises(ErasureRunningError), _late(store) as transaction:
+            write(transaction)
+        assert {0} == set(store.erasures.traces(OWNER).values())
+
+        insert(store, factories.memory("of another", user_id="ada2"))
+        with store.transaction() as transaction:
+            write(transaction)
+        assert {0} != set(store.erasures.traces(OWNER).values())
+
+    def test_an_erasure_is_remembered(self, store: MetadataStore, clock: Clock) -> None:
+        """While it runs with the owner, afterwards with the receipt alone, and then for a while."""
+        with store.transaction() as transaction:
+            transaction.begin_erasure(BEGUN)
+        assert store.erasures.running() == [BEGUN]
+        assert store.erasures.find(OWNER) == BEGUN
+
+        done = replace(DONE, end_time=NOW)
+        with store.transaction() as transaction:
+            transaction.end_erasure(done)
+        assert ([], done, None) == (store.erasures.running(), store.erasures.find(OWNER), store.erasures.find("\x1fad"))
+        clock.moment = NOW + timedelta(days=1)
+        with store.transaction() as transaction:
+            transaction.forget_requests(before=NOW + timedelta(seconds=1))
+        assert None is store.erasures.find(OWNER)
+
+    def test_files_can_be_cleared(self, store: MetadataStore) -> None:
+        """Of what was removed, while the store is open."""
+        furnished(store)
+        erase(store)
+
+        assert store.erasures.settle()
+        store.erasures.rewrite()
+        assert store.feed.indexable() == 0
+        store.ping()

@@ -1,0 +1,87 @@
+"""What forgets users, carries them elsewhere, and copies the store."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from threading import Thread
+
+from memsvc.data_directory import DataDirectory
+from memsvc.domain.errors import MemsvcError
+from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
+from memsvc.engine.lifecycle.backup import About, Backups
+from memsvc.engine.transfer.exporting import Exporting
+from memsvc.engine.transfer.importing import UserImporting
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends
+from memsvc.wiring.indexing import Indexing
+from memsvc.wiring.reading import Reading
+from memsvc.wiring.writing import Writing
+
+BACKUPS = "backups"
+"""The folder of backups in a data directory."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """The use cases that forget users, that carry them elsewhere, and that make backups."""
+
+    erase: Erase
+    backups: Backups
+    exporting: Exporting
+    importing: UserImporting
+
+
+def forgetting(
+    settings: Settings,
+    directory: DataDirectory,
+    backends: Backends,
+    parts: tuple[Indexing, Writing, Reading],
+    stack: ExitStack,
+) -> Forgetting:
+    """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
+    index, writes, reads = parts
+    folder = settings.backup.directory or directory.path / BACKUPS
+    about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
+    backups = Backups(backends.metadata, folder, about, backends.now)
+    erase = Erase(
+        backends.metadata,
+        writes.committer,
+        Indexes(
+            backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, settings.ranking.tier
+        ),
+        Keeping(
+            writes.accesses.flush,
+            (reads.core.forget, reads.contexts.forget, lambda _: index.embedding.forget_queries()),
+        ),
+        Place(directory.path, backups.names, (folder,)),
+        backends.now,
+    )
+    _finish_begun(backends, erase, stack)
+    tier = settings.ranking.tier
+    return Forgetting(
+        erase=erase,
+        backups=backups,
+        exporting=Exporting(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
+        importing=UserImporting(writes.committer, index.embedding, tier),
+    )
+
+
+def _finish_begun(backends: Backends, erase: Erase, stack: ExitStack) -> None:
+    if not backends.metadata.erasures.running():
+        return
+
+    def finish() -> None:
+        try:
+            erase.finish_begun()
+        except MemsvcError:
+            log.warning("an erasure that was begun could not be finished; call EraseUser again", exc_info=True)
+
+    thread = Thread(target=finish, name="erasing", daemon=True)
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(erase.stop)
