@@ -368,10 +368,8 @@ class ErasureRunningError(MemsvcError):
     reason = "ERASURE_RUNNING"
 
     def __init__(self) -> None:
-        super().__init__(
-            "The user is being erased, or was erased while this call was under way; nothing was stored. "
-            "What is to be remembered from now on can be sent when EraseUser has returned."
-        )
+        message = "The user is being erased, or was while this call was under way; nothing was stored."
+        super().__init__(f"{message} What is to be remembered from now on can be sent when EraseUser has returned.")
 
 
 class BackupExistsError(MemsvcError):

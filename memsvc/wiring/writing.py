@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -78,13 +79,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     committer.on_commit(index.indexer.nudge)
     accesses = AccessCounts(committer, now)
     stack.callback(Repeating("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
-    outbox = timedelta(days=settings.indexing.outbox_days)
-
-    def tidy() -> None:
-        forget_old_requests(committer, now())
-        store.feed.trim(before=now() - outbox)
-
-    stack.callback(Repeating("tidying", TIDY_SECONDS, tidy).stop)
+    stack.callback(Repeating("tidying", TIDY_SECONDS, _tidying(settings, backends, committer)).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
     zone = ZoneInfo(settings.reminders.time_zone)
@@ -122,6 +117,17 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         checkpoint_rollback=CheckpointRollback(store, committer, recording, now),
         reminders=Reminders(store, committer, now, zone),
     )
+
+
+def _tidying(settings: Settings, backends: Backends, committer: Committer) -> Callable[[], None]:
+    outbox = timedelta(days=settings.indexing.outbox_days)
+
+    def tidy() -> None:
+        now = backends.now()
+        forget_old_requests(committer, now)
+        backends.metadata.feed.trim(before=now - outbox)
+
+    return tidy
 
 
 def _policy(settings: Settings) -> TrustPolicy:

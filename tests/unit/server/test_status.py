@@ -50,6 +50,9 @@ EXAMPLES = [
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.NothingToSummarizeError("2026-02", ""), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.MaintenanceRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.ErasureRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.BackupExistsError("b"), grpc.StatusCode.ALREADY_EXISTS, None),
+    (errors.BackupRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 
 
