@@ -134,6 +134,8 @@ class InprocTransferWrites:
                 if self.taken_ordinals(one.session, [one.stored.message.ordinal]):
                     self._race()
                 self.state.messages[memory.row] = (one.session.row, replace(one.stored.message, row=memory.row))
+            noted = {(memory.row, day, slot): at for day, slot, at in one.stored.acknowledged}
+            self.state.reminders_given.update(noted)
             written.append(memory)
         return written
 
@@ -238,4 +240,5 @@ def _stored(state: State, record: Record) -> Stored:
         record.given_vector,
         record.given_model,
         tuple(sorted(record.statements or (), key=lambda statement: statement.topic)),
+        tuple(sorted((day, slot, at) for (row, day, slot), at in state.reminders_given.items() if row == memory.row)),
     )

@@ -16,7 +16,7 @@ from backends.sql.tables import memories, reminders, reminders_given
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminder import Slot
-from memsvc.domain.reminders import Given, Window, day_number, reminds
+from memsvc.domain.reminders import Acknowledged, Given, Window, day_number, reminds
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace
 
@@ -100,6 +100,22 @@ def delete_given(connection: sa.Connection, row: int) -> None:
     run_kept(connection, _delete_given(), {"at_row": row})
 
 
+def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
+    """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
+    found: dict[int, list[Acknowledged]] = {}
+    for row, day, slot, noted in run_kept(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
+        found.setdefault(row, []).append((_day(day), Slot(slot), from_micros(noted)))
+    return {row: tuple(sorted(noted)) for row, noted in found.items()}
+
+
+def acknowledged_values(row: int, acknowledged: Iterable[Acknowledged]) -> list[dict[str, Any]]:
+    """Return the rows of what is noted of the reminder of a memory."""
+    return [
+        {"row": row, "day": _number(day), "slot": slot.value, "time": to_micros(noted)}
+        for day, slot, noted in acknowledged
+    ]
+
+
 def _place(memory: Memory) -> tuple[str, str, int, int]:
     reminder, scope = memory.reminder, memory.scope
     return scope.owner, scope.project_id, 0 if reminder is None else day_number(reminder), memory.row
@@ -153,6 +169,13 @@ def _select_given() -> sa.Select[Any]:
             memories.c.project_id.in_(sa.select(listed("projects").c.value)),
         )
     )
+
+
+@cache
+def _select_acknowledged() -> sa.Select[Any]:
+    noted = reminders_given.c
+    wanted = sa.select(listed("wanted").c.value)
+    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(noted.row.in_(wanted))
 
 
 @cache

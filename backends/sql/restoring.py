@@ -14,9 +14,10 @@ from backends.sql.codec import snapshot_text, with_rows
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.journal import Noted, note_changes
 from backends.sql.numbering import with_memory
+from backends.sql.reminders import acknowledged_values
 from backends.sql.rows import insert_many, insert_records
 from backends.sql.session_codec import message_values
-from backends.sql.tables import memories, messages, revisions, tombstones
+from backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from backends.sql.transfer import read_stored
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Tombstone
@@ -74,6 +75,7 @@ class SqlTransferWrites:
             insert_records(self._connection, records)
             insert_many(self._connection, revisions, _revision_values(restored, written))
             insert_many(self._connection, messages, _message_values(restored, written))
+            insert_many(self._connection, reminders_given, _noted_values(restored, written))
         self._inserted += records
         self._owners.update({memory.scope.owner for memory in written})
         note_changes(self._connection, Noted(first, last, ChangeAction.CREATED, self._time, position))
@@ -155,6 +157,11 @@ def _message_values(restored: Sequence[Restored], written: Sequence[Memory]) -> 
         for one, memory in zip(restored, written, strict=True)
         if one.session is not None and one.stored.message is not None
     ]
+
+
+def _noted_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+    both = zip(restored, written, strict=True)
+    return [value for one, memory in both for value in acknowledged_values(memory.row, one.stored.acknowledged)]
 
 
 def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:

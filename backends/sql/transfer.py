@@ -15,6 +15,7 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
+from backends.sql.reminders import read_acknowledged
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from backends.sql.tables import (
     checkpoints,
@@ -31,6 +32,7 @@ from memsvc.domain.conflicts import Conflict
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
+from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.session import Session
 from memsvc.domain.statements import Statement
 from memsvc.domain.transfer import Earlier, RecordKind, Stored
@@ -94,8 +96,9 @@ class SqlUserSnapshot:
         for start in range(0, len(rows), PAGE):
             wanted = list_parameter(rows[start : start + PAGE])
             stated = read_statements(self._connection, rows[start : start + PAGE])
+            noted = read_acknowledged(self._connection, rows[start : start + PAGE])
             for row in self._connection.execute(_select_rows(), {"wanted": wanted}):
-                yield stored_from_row(row, stated)
+                yield stored_from_row(row, stated, noted)
 
     def earlier(self, memory: Memory) -> Iterator[Earlier]:
         """Yield the earlier revisions."""
@@ -126,8 +129,15 @@ class SqlUserSnapshot:
         return int(self._connection.execute(statement.where(table.c.owner == self._owner)).scalar_one())
 
 
-def stored_from_row(row: Sequence[Any], stated: Mapping[int, tuple[Statement, ...]]) -> Stored:
-    """Return the memory in a row of `_select_stored`; *stated* is what memories state, by row."""
+def stored_from_row(
+    row: Sequence[Any],
+    stated: Mapping[int, tuple[Statement, ...]],
+    noted: Mapping[int, tuple[Acknowledged, ...]],
+) -> Stored:
+    """Return the memory in a row of `_select_stored`.
+
+    *stated* is what memories state, *noted* what is of their reminders, by row.
+    """
     memory = memory_from_row(row[:_OWN])
     is_unique, action, previous_id, model, vector = row[_OWN:_MESSAGE]
     message = row[_MESSAGE:]
@@ -140,6 +150,7 @@ def stored_from_row(row: Sequence[Any], stated: Mapping[int, tuple[Statement, ..
         vector or b"",
         model or "",
         stated.get(memory.row, ()),
+        noted.get(memory.row, ()),
     )
 
 
@@ -147,8 +158,9 @@ def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> di
     """Return the memories of an owner by id."""
     parameters = {"wanted": list_parameter(ids), "owner": owner}
     found = connection.execute(_select_ids(), parameters).all()
-    stated = read_statements(connection, (row[_ROW] for row in found))
-    return {stored.memory.id: stored for stored in (stored_from_row(row, stated) for row in found)}
+    rows = [row[_ROW] for row in found]
+    stated, noted = read_statements(connection, rows), read_acknowledged(connection, rows)
+    return {stored.memory.id: stored for stored in (stored_from_row(row, stated, noted) for row in found)}
 
 
 def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[Earlier]:

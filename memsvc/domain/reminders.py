@@ -28,6 +28,8 @@ _MONTHS = 12
 _DAY = timedelta(days=1)
 
 Given = tuple[date, Slot]
+Acknowledged = tuple[date, Slot, datetime]
+"""For which day and slot a reminder was given, and when that was noted."""
 """A day and a slot in which a reminder was acknowledged."""
 
 

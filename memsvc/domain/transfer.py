@@ -10,6 +10,7 @@ from uuid import UUID
 
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
+from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.session import MessageRecord
 from memsvc.domain.statements import Statement
 
@@ -42,6 +43,7 @@ class Stored:
         message: Its place in a session's messages; None when it is no message. Its row does not count.
         given_vector: As in `memsvc.ports.metadata.Record`; likewise *given_model*.
         statements: What it states, by topic. They follow from the content, but at a price.
+        acknowledged: When its reminder was given, by day and slot.
     """
 
     memory: Memory
@@ -52,6 +54,7 @@ class Stored:
     given_vector: bytes = b""
     given_model: str = ""
     statements: tuple[Statement, ...] = ()
+    acknowledged: tuple[Acknowledged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +137,4 @@ def said_by(stored: Stored) -> Stored:
     """Return *stored* without what differs from store to store, or with every read of the memory."""
     memory = replace(stored.memory, row=0, previous_row=None, access_count=0, access_time=None)
     message = None if stored.message is None else replace(stored.message, row=0)
-    return replace(stored, memory=memory, previous_id="", message=message)
+    return replace(stored, memory=memory, previous_id="", message=message, acknowledged=())

@@ -13,6 +13,7 @@ from memsvc.domain.errors import CapabilityMissingError
 from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status
+from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import MessageRecord, Role, Session, SessionName, ToolCall
 from memsvc.domain.transfer import Earlier, RecordKind, Stored, said_by
@@ -40,10 +41,12 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
             given_vector=b"\0\0\x80?", given_model="m",
         ),
         Record(
-            factories.memory("long", user_id=user_id, project_id="web"),
+            factories.memory("long", user_id=user_id, project_id="web", reminder=Reminder(2, 29, minute=0)),
             (Chunk(0, "lo", ("H",), 1, 1), Chunk(1, "ng", (), 2, 2)),
         ),
     )  # fmt: skip
+    with store.transaction() as transaction:
+        transaction.acknowledge(second, NOW.date(), Slot.AFTERNOON, NOW)
     first = revise(store, first, content="小王喜欢摇滚乐。", content_hash="other", update_time=NOW + timedelta(hours=1))
     with store.transaction() as transaction:
         session = transaction.sessions.insert(Session(scope, NOW, NOW, 500, title="题", last_ordinal=1))

@@ -61,6 +61,8 @@ def test_a_file_tells_everything_of_the_user(furnished: tuple[str, bytes]) -> No
     [talk] = records(file, "session")
     assert 2 == len([line for line in records(file, "memory") if "message" in line]) == talk["last_ordinal"]
     assert all("vectors" in line for line in records(file, "memory") if line["status"] == "ACTIVE")
+    found, given = (line for line in records(file, "memory") if "reminder" in line)
+    assert ("phrase" in found["reminder"], [one["day"] for one in given["acknowledged"]]) == (True, ["2026-02-28"])
     assert "row" not in {name for line in lines for name in line}
 
 

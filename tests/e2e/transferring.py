@@ -9,6 +9,8 @@ from typing import Any
 from memsvc.v1 import erasure_pb2, transfer_pb2
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import reminder_pb2 as reminder_pb
+from memsvc.v1 import reminders_pb2 as reminders_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, write
@@ -16,6 +18,23 @@ from tests.e2e.running import Stubs
 
 LONG_TIMEOUT = 300.0
 Line = dict[str, Any]
+
+
+def _reminded(stubs: Stubs, scope: types.Scope, secret: str) -> None:
+    """Store a reminder that is found in what is said, and one of every year that was given once."""
+    create(stubs, scope, f"王芳的生日是3月5日，{secret}。")
+    day = reminder_pb.CalendarDate(year=2026, month=2, day=28)
+    yearly = reminder_pb.Reminder(
+        date=reminder_pb.CalendarDate(month=2, day=29), recurrence=reminder_pb.REMINDER_RECURRENCE_YEARLY,
+        time_zone="Asia/Shanghai", slot=reminder_pb.REMINDER_SLOT_MORNING,
+    )  # fmt: skip
+    given = create(stubs, scope, f"A day of {secret}.", reminder=yearly)
+    stubs.lifecycle.AcknowledgeReminder(
+        reminders_pb.AcknowledgeReminderRequest(
+            scope=scope, memory_id=given.id, date=day, slot=reminder_pb.REMINDER_SLOT_MORNING
+        ),
+        timeout=TIMEOUT,
+    )
 
 
 def furnish(stubs: Stubs, user: str, secret: str) -> None:
@@ -36,6 +55,7 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
         pb.UpdateMemoryRequest(scope=project, memory=changed, update_mask={"paths": ["content", "related_ids"]}),
         timeout=TIMEOUT,
     )
+    _reminded(stubs, home, secret)
     create(stubs, home, f"Anna lives in Lisbon. {secret}")
     create(stubs, home, f"Anna lives in Porto. {secret}")
     create(stubs, home, f"# One\n\n{secret} " + "words of a long text. " * 400 + f"\n\n# Two\n\n{secret}")

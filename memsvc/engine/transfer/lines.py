@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from datetime import date
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.entries import MAX_ORDINAL, View
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
+from memsvc.domain.reminder import Recurrence, Slot
+from memsvc.domain.reminders import YEARS, is_day
 from memsvc.domain.session import AutoTrim, MessageState, Role, SessionState
 from memsvc.domain.statements import Rule
 from memsvc.engine.transfer.values import (
@@ -86,6 +91,39 @@ class FileRefPart(BaseModel):
     id: FileId
 
 
+class ReminderPart(BaseModel):
+    """When a memory comes due."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    year: int = Field(default=0, ge=0, le=YEARS[1])
+    month: int = Field(ge=1, le=12)
+    day: int = Field(ge=1, le=31)
+    recurrence: Recurrence = Recurrence.YEARLY
+    minute: int | None = Field(default=None, ge=0, lt=24 * 60)
+    time_zone: Note = ""
+    slot: Slot | None = None
+    phrase: Content | Literal[""] = ""
+
+    @model_validator(mode="after")
+    def _is_day(self) -> Self:
+        yearly = self.recurrence is Recurrence.YEARLY
+        if not is_day(0 if yearly else self.year, self.month, self.day) or not (yearly or self.year):
+            message = "year, month and day must be a day of the calendar; one that does not recur needs its year"
+            raise ValueError(message)
+        return self
+
+
+class AcknowledgedPart(BaseModel):
+    """For which day and part of it a reminder was given, and when that was noted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    day: date
+    slot: Slot
+    time: Moment
+
+
 class MemoryFields(Line):
     """What a memory says, in one revision."""
 
@@ -127,6 +165,7 @@ class MemoryFields(Line):
     superseded_by_id: IdOrNone = ""
     access_count: Count = 0
     work_in_progress: bool = False
+    reminder: ReminderPart | None = None
     action: ChangeAction
 
 
@@ -195,6 +234,7 @@ class MemoryLine(MemoryFields):
     statements: list[StatementPart] = Field(default=[], max_length=limits.STATEMENTS)
     given_vector: GivenVectorPart | None = None
     vectors: list[VectorPart] = Field(default=[])
+    acknowledged: list[AcknowledgedPart] = Field(default=[], max_length=10_000)
 
 
 class RevisionLine(MemoryFields):

@@ -11,6 +11,7 @@ from memsvc.domain.conflicts import Conflict
 from memsvc.domain.entries import View
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
+from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import MessageRecord, Session, ToolCall
 from memsvc.domain.statements import Part, Statement
@@ -48,6 +49,7 @@ def _stored(line: lines.MemoryLine, scope: Scope) -> Stored:
         b"" if given is None else b64decode(given.data),
         "" if given is None else given.model,
         _statements(line),
+        tuple(sorted((one.day, one.slot, one.time) for one in line.acknowledged)),
     )
 
 
@@ -99,6 +101,7 @@ def memory_of(line: lines.MemoryFields, scope: Scope) -> Memory:
         trust=line.trust,
         derived_from=tuple(line.derived_from),
         review=line.review,
+        reminder=None if line.reminder is None else Reminder(**line.reminder.model_dump()),
     )
 
 

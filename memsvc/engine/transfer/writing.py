@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,10 @@ def memory_line(stored: Stored) -> Line:
         line["message"] = _message(stored.message)
     if stored.statements:
         line["statements"] = [_statement(statement) for statement in stored.statements]
+    if stored.acknowledged:
+        line["acknowledged"] = [
+            {"day": day.isoformat(), "slot": slot, "time": _time(noted)} for day, slot, noted in stored.acknowledged
+        ]
     if stored.given_vector:
         line["given_vector"] = {"model": stored.given_model, "data": vector_text(stored.given_vector)}
     return line
@@ -140,6 +145,8 @@ def _memory(memory: Memory) -> Line:
         line["file_refs"] = [{"category": ref.category, "id": ref.id} for ref in memory.file_refs]
     if memory.metadata:
         line["metadata"] = dict(memory.metadata)
+    if memory.reminder is not None:
+        line["reminder"] = _given(asdict(memory.reminder))
     return line
 
 
