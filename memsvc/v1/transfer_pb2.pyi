@@ -85,8 +85,9 @@ class ExportUserRequest(_message.Message):
     last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…}, where `lines` counts the lines before it
     and `sha256` is the digest of their bytes in hexadecimal; so a file that was cut or changed is noticed. Fields have the
     names of this API and are left out when empty; enums are their names without prefix; times are RFC 3339 with
-    microseconds. Chunks, content hashes and statements follow from the content and are not in it. The user's id is in the
-    header alone, and numbers of the store nowhere.
+    microseconds. With a memory come what it states (`statements`), when it comes due (`reminder`) and when it was given
+    (`acknowledged`); chunks and content hashes follow from the content and are not in it. The user's id is in the header
+    alone, and numbers of the store nowhere.
 
     Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are under way already.
     """

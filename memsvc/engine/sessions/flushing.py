@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -64,9 +65,11 @@ class Flushing:
     def flush_when_due(self, scope: Scope) -> None:
         """Flush the session that *scope* names if enough was said in it since the last time."""
         name = SessionName.from_scope(scope)
-        standing = self._committer.submit(lambda transaction: transaction.sessions.standing(name)).value
-        if standing is not None and self.is_due(standing.unflushed_tokens):
-            self.flush(standing.session.scope)
+        with self._turn(name):
+            # Only now is known what the one before has left to flush.
+            standing = self._committer.submit(lambda transaction: transaction.sessions.standing(name)).value
+            if standing is not None and self.is_due(standing.unflushed_tokens):
+                self._flush_all(name)
 
     def flush_before_trimming(self, scope: Scope) -> None:
         """Flush the session that *scope* names before messages of it are put away.
@@ -83,10 +86,15 @@ class Flushing:
     def flush(self, scope: Scope) -> None:
         """Flush all messages of the session that *scope* names that no flush has met, if there is such a session."""
         name = SessionName.from_scope(scope)
+        with self._turn(name):
+            self._flush_all(name)
+
+    @contextmanager
+    def _turn(self, name: SessionName) -> Iterator[None]:
         with self._lock:
             turn = self._under_way.setdefault(name, _Turn())
         with turn.lock:
-            self._flush_all(name)
+            yield
 
     def _flush_all(self, name: SessionName) -> None:
         while not self._stopping.is_set() and (session := self._store.sessions.get(name)) is not None:
