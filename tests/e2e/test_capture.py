@@ -116,7 +116,15 @@ def test_no_secret_that_is_said_is_stored(stubs: Stubs, home: types.Scope, serve
     assert {one.kind: one.count for one in flushed.redactions} == {"api-key": 1}
     assert flushed.memories
     files = [path for path in server.data_dir.rglob("*") if path.is_file()] + [server.log]
-    assert not [path for path in files if secret.encode() in path.read_bytes()]
+    assert not [path for path in files if secret.encode() in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    """Return what a file holds: nothing when it was merged into another one meanwhile."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def test_a_flush_stores_memories_with_their_files(stubs: Stubs, home: types.Scope) -> None:

@@ -168,7 +168,7 @@ def default_of(path: str) -> Any:
         names = names[2:]
     for name in names:
         default = getattr(default, name) if default is not None else model.model_fields[name].get_default()
-    return default
+    return list(default) if isinstance(default, tuple) else default
 
 
 def test_table_of_settings_tells_the_defaults() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.indexing import Document
 from memsvc.domain.report import IndexKind
@@ -92,6 +92,11 @@ class Probing:
             )
         except BackendUnavailableError:
             return False
+        except DimensionMismatchError:
+            return None
+        if self._vectors.manifest != manifest:
+            # Another generation, perhaps of another model, went live meanwhile.
+            return None
         return bool(hits) and hits[0].score > ALIKE
 
 

@@ -217,7 +217,7 @@ def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, s
         files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
         is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
     except FileNotFoundError:
-        message = f"{name!r} is no backup: it has no {MANIFEST}."
+        message = f"{name!r} is no backup: it has no {MANIFEST}. Give its folder, such as DATA_DIR/backups/NAME."
         raise BackupError(message) from None
     except (ValueError, KeyError, TypeError) as error:
         message = f"The {MANIFEST} of {name!r} cannot be read."
