@@ -30,7 +30,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what is due; change nothing.")] = False,
     everybody: Annotated[bool, typer.Option("--everybody", help="For all users of the service.")] = False,
 ) -> None:
-    """Expire, promote and archive what is due.
+    """Do what is due: expire, promote, archive, sum up old logs, merge what says the same.
 
     It is about the project, or without one about all memories of the user. Exits with 1 when a step failed.
     """

@@ -1,107 +1,19 @@
-"""Looking back and going back over the wire: revisions, moments, checkpoints, rollbacks."""
+"""Looking back over the wire: revisions, moments, rollbacks."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import grpc
 import pytest
-from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search
+from tests.e2e.calls import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search
+from tests.e2e.looking_back import checkpoint, delete, known, later, plain, revisions, rollback, update
 from tests.e2e.running import Stubs
-from tests.e2e.sessions import append, open_session, place, said, say, show, trim
 
 EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
-CREATED, CHANGED, DELETED, RESTORED, PURGED = range(1, 6)
-
-
-def update(stubs: Stubs, scope: types.Scope, memory_id: str, **fields: object) -> types.Memory:
-    """Change fields of a memory."""
-    memory = types.Memory(id=memory_id, **fields)  # type: ignore[arg-type] # any field
-    request = pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=list(fields)))
-    return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
-
-
-def delete(stubs: Stubs, scope: types.Scope, memory_id: str, *, hard: bool = False) -> types.Memory:
-    """Delete a memory."""
-    request = pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard)
-    return stubs.memory.DeleteMemory(request, timeout=TIMEOUT).memory
-
-
-def rollback(stubs: Stubs, scope: types.Scope, memory_id: str, revision: int, **request: object) -> types.Memory:
-    """Roll a memory back."""
-    asked = history_pb.RollbackMemoryRequest(scope=scope, id=memory_id, revision=revision, **request)  # type: ignore[arg-type]
-    return stubs.memory.RollbackMemory(asked, timeout=TIMEOUT).memory
-
-
-def revisions(stubs: Stubs, scope: types.Scope, memory_id: str, page_size: int = 2) -> list[history_pb.Revision]:
-    """Return all revisions, page by page."""
-    listed: list[history_pb.Revision] = []
-    token = ""
-    while True:
-        page = stubs.memory.ListRevisions(
-            history_pb.ListRevisionsRequest(scope=scope, id=memory_id, page_size=page_size, page_token=token),
-            timeout=TIMEOUT,
-        )
-        listed.extend(page.revisions)
-        token = page.next_page_token
-        if not token:
-            return listed
-
-
-def checkpoint(stubs: Stubs, scope: types.Scope, name: str, **request: object) -> history_pb.Checkpoint:
-    """Name the present moment."""
-    asked = history_pb.CreateCheckpointRequest(scope=scope, name=name, **request)  # type: ignore[arg-type] # any field
-    return stubs.lifecycle.CreateCheckpoint(asked, timeout=TIMEOUT).checkpoint
-
-
-def differences(stubs: Stubs, scope: types.Scope, name: str, page_size: int = 2) -> list[history_pb.Difference]:
-    """Return all differences, page by page."""
-    listed: list[history_pb.Difference] = []
-    token = ""
-    while True:
-        page = stubs.lifecycle.DiffCheckpoint(
-            history_pb.DiffCheckpointRequest(scope=scope, checkpoint=name, page_size=page_size, page_token=token),
-            timeout=TIMEOUT,
-        )
-        listed.extend(page.differences)
-        token = page.next_page_token
-        if not token:
-            return listed
-
-
-def roll_back_to(
-    stubs: Stubs, scope: types.Scope, name: str, **request: object
-) -> history_pb.RollbackToCheckpointResponse:
-    """Roll a project back."""
-    asked = history_pb.RollbackToCheckpointRequest(scope=scope, checkpoint=name, **request)  # type: ignore[arg-type]
-    return stubs.lifecycle.RollbackToCheckpoint(asked, timeout=TIMEOUT)
-
-
-def known(moment: Timestamp) -> types.AsOf:
-    """Return what asks for what was known at a moment."""
-    return types.AsOf(known_time=moment)
-
-
-def later(moment: Timestamp, **parts: float) -> Timestamp:
-    """Return a moment after another."""
-    shifted = Timestamp()
-    shifted.FromDatetime(moment.ToDatetime() + timedelta(**parts))
-    return shifted
-
-
-def plain(memory: types.Memory) -> types.Memory:
-    """Return a memory without the traces of reading."""
-    copy = types.Memory()
-    copy.CopyFrom(memory)
-    copy.ClearField("access_count")
-    copy.ClearField("access_time")
-    return copy
 
 
 def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types.Scope) -> None:
@@ -305,105 +217,3 @@ def test_what_was_true_once_may_become_true_again(stubs: Stubs, scope: types.Sco
     late = types.Memory(id=old.id, valid_from=Timestamp(seconds=2_000_000_000))
     refusal = refused(stubs.memory.UpdateMemory, pb.UpdateMemoryRequest(scope=scope, memory=late))
     assert ("memory.valid_to",) == refusal.fields
-
-
-def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types.Scope) -> None:
-    """Created, changed, deleted and restored since: all told, all undone, and the undoing undone."""
-    stays, changes, leaves = (create(stubs, scope, f"{name} 记忆", key=name) for name in ("stays", "changes", "leaves"))
-    returns = create(stubs, scope, "returns", key="returns")
-    delete(stubs, scope, returns.id)
-    purged = create(stubs, scope, "purged")
-    made = checkpoint(stubs, scope, "before", note="Before the run.", request_id="r")
-    assert made == checkpoint(stubs, scope, "before", note="Before the run.", request_id="r")
-    update(stubs, scope, changes.id, content="poisoned", key="free")
-    delete(stubs, scope, leaves.id)
-    rollback(stubs, scope, returns.id, 1)
-    poison = create(stubs, scope, "more poison", key="changes")
-    delete(stubs, scope, purged.id, hard=True)
-
-    expected = {changes.id: CHANGED, leaves.id: DELETED, returns.id: RESTORED, poison.id: CREATED, purged.id: PURGED}
-    assert expected == {one.id: one.kind for one in differences(stubs, scope, "before")}
-    dry = roll_back_to(stubs, scope, "before", dry_run=True)
-    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unreturned_count)
-    assert expected.keys() == {one.id for one in differences(stubs, scope, "before")}
-
-    then = {one.id: plain(one).content for one in list_all(stubs, scope)}
-    done = roll_back_to(stubs, scope, "before", request_id="back")
-    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unreturned_count)
-    assert [(purged.id, "PURGED")] == [(one.id, one.reason) for one in done.unreturned]
-    assert {stays.id, changes.id, leaves.id} == {one.id for one in list_all(stubs, scope)}
-    assert ("changes 记忆", "changes") == ((back := get(stubs, scope, changes.id)).content, back.key)
-    assert "leaves 记忆" in found(stubs, scope, "leaves", mode=KEYWORD)
-    assert [(purged.id, PURGED)] == [(one.id, one.kind) for one in differences(stubs, scope, "before")]
-    assert done == roll_back_to(stubs, scope, "before", request_id="back")
-
-    undone = roll_back_to(stubs, scope, done.undo_checkpoint)
-    assert (1, 1, 2) == (undone.changed_count, undone.deleted_count, undone.restored_count)
-    assert then == {one.id: plain(one).content for one in list_all(stubs, scope)}
-    names = stubs.lifecycle.ListCheckpoints(
-        history_pb.ListCheckpointsRequest(scope=scope, page_size=2), timeout=TIMEOUT
-    )
-    token = names.next_page_token
-    rest = stubs.lifecycle.ListCheckpoints(
-        history_pb.ListCheckpointsRequest(scope=scope, page_size=2, page_token=token), timeout=TIMEOUT
-    )
-    assert [undone.undo_checkpoint, done.undo_checkpoint, "before"] == [
-        one.name for one in (*names.checkpoints, *rest.checkpoints)
-    ]
-
-
-def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types.Scope) -> None:
-    """Memories that wait for each other's keys do not wait for ever; a key that a private line took stays its."""
-    one, two = (create(stubs, scope, name, key=name) for name in ("one", "two"))
-    taken = create(stubs, scope, "three", key="three")
-    moment = checkpoint(stubs, scope, "apart").known_time
-    update(stubs, scope, one.id, key="")
-    for memory_id, key in ((one.id, "between"), (two.id, "one"), (one.id, "two"), (taken.id, "four")):
-        update(stubs, scope, memory_id, key=key)
-    talk = types.Scope(user_id=scope.user_id, session_id="s")
-    create(stubs, talk, "private", key="three", layer=types.MEMORY_LAYER_SESSION)
-
-    done = roll_back_to(stubs, scope, "apart")
-    assert {one.id: "one", two.id: "two", taken.id: "four"} == {
-        memory.id: memory.key for memory in list_all(stubs, scope)
-    }
-    assert [(taken.id, "MEMORY_EXISTS", "")] == [(un.id, un.reason, un.in_the_way) for un in done.unreturned]
-    assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
-
-
-def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types.Scope) -> None:
-    """A second one of a name, an unknown one, one of another project: clear errors, nothing changed."""
-    memory = create(stubs, scope, "one")
-    past = checkpoint(stubs, scope, "a", known_time=later(memory.create_time, seconds=-1))
-    assert past.known_time.ToDatetime() < past.create_time.ToDatetime()
-    again = history_pb.CreateCheckpointRequest(scope=scope, name="a")
-    assert "CHECKPOINT_EXISTS" == refused(stubs.lifecycle.CreateCheckpoint, again).reason
-    elsewhere = types.Scope(user_id=scope.user_id, project_id="p")
-    for call, request in (
-        (stubs.lifecycle.DiffCheckpoint, history_pb.DiffCheckpointRequest),
-        (stubs.lifecycle.RollbackToCheckpoint, history_pb.RollbackToCheckpointRequest),
-    ):
-        for where, name in ((scope, "b"), (elsewhere, "a")):
-            refusal = refused(call, request(scope=where, checkpoint=name))
-            assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
-    assert [memory] == [plain(one) for one in list_all(stubs, scope)]
-    assert [(memory.id, CREATED)] == [(one.id, one.kind) for one in differences(stubs, scope, "a")]
-
-
-def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:
-    """Back before a trim, a project keeps the summary; from within the session the messages are live again instead."""
-    project, here = place(user, "", "p"), place(user, "s", "p")
-    open_session(stubs, here, token_limit=1_000)
-    append(stubs, here, [say(f"第{number}步用 Redis 缓存。", token_count=100) for number in range(5)])
-    checkpoint(stubs, project, "before")
-    summary = trim(stubs, here, target_tokens=0, keep_rounds=1).summary
-
-    roll_back_to(stubs, project, "before")
-    assert types.MEMORY_STATUS_ACTIVE == get(stubs, project, summary.id).status
-    archived = [one for one in said(stubs, here, include_archived=True) if one.archived]
-    assert [summary.id] * 4 == [one.summary_id for one in archived]
-
-    roll_back_to(stubs, here, "before")
-    live = said(stubs, here)
-    assert ([""] * 5, 500) == ([one.summary_id for one in live], show(stubs, here).token_count)
-    assert summary.id not in {one.id for one in list_all(stubs, here)}

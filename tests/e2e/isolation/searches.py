@@ -1,0 +1,94 @@
+"""What the methods of SearchService do to strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import MODES
+from tests.e2e.isolation.cases import INVALID, OK, case
+from tests.e2e.isolation.places import EVERY, WORD, Stranger
+from tests.e2e.isolation.sessions import sessions_from
+
+
+def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
+    """Return searches that would find the owner's memories first."""
+    words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
+    for mode in MODES:
+        for chosen in (
+            types.Filter(),
+            types.Filter.FromString(EVERY.SerializeToString()),
+            types.Filter(ids=stranger.ids),
+            types.Filter(session_ids=["s"]),
+        ):
+            chosen.sessions = types.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
+            yield search_pb.SearchRequest(
+                scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
+                explain=True, consistency_token=stranger.owner.tokens["consistency"],
+            )  # fmt: skip
+    yield search_pb.SearchRequest(scope=stranger.scope, query=words, filter=EVERY, as_of=stranger.owner.moved_in)
+
+
+@case
+def Search(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no mode, by no filter, and not by the owner's token."""
+    for request in searches(stranger):
+        yield [request], OK
+    token = stranger.owner.tokens["search"]
+    yield [search_pb.SearchRequest(scope=stranger.scope, query=WORD, page_token=token)], INVALID
+
+
+@case
+def BatchSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As for one."""
+    yield [search_pb.BatchSearchRequest(searches=searches(stranger))], OK
+
+
+@case
+def StreamSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As Search, in both answers."""
+    for request in searches(stranger):
+        yield [search_pb.StreamSearchRequest(search=request)], OK
+    token = stranger.owner.tokens["search"]
+    search = search_pb.SearchRequest(scope=stranger.scope, query=WORD, page_token=token)
+    yield [search_pb.StreamSearchRequest(search=search)], INVALID
+
+
+def contexts(stranger: Stranger) -> Iterator[dict[str, Any]]:
+    """Return contexts that would hold the owner's memories."""
+    words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
+    for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+        yield {
+            "scope": stranger.scope, "query": words, "options": context_pb.ContextOptions(filter=chosen),
+            "consistency_token": stranger.owner.tokens["consistency"],
+        }  # fmt: skip
+
+
+@case
+def BuildContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no section; the owner's context can neither be resumed nor compared with."""
+    for fields in contexts(stranger):
+        yield [context_pb.BuildContextRequest(**fields)], OK
+    theirs = stranger.owner.tokens["context"]
+    yield [context_pb.BuildContextRequest(scope=stranger.scope, cursor=theirs)], INVALID
+    yield [context_pb.BuildContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+
+
+@case
+def RenderContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As BuildContext."""
+    for fields in contexts(stranger):
+        yield [context_pb.RenderContextRequest(**fields)], OK
+    theirs = stranger.owner.tokens["context"]
+    yield [context_pb.RenderContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+
+
+@case
+def LoadCore(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Core and active memories, preferences and reminders are the owner's own."""
+    yield [context_pb.LoadCoreRequest(scope=stranger.scope)], OK

@@ -1,0 +1,127 @@
+"""Checkpoints over the wire: named, compared, gone back to."""
+
+from __future__ import annotations
+
+from memsvc.v1 import history_pb2 as history_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import KEYWORD, TIMEOUT, create, found, get, list_all, refused
+from tests.e2e.looking_back import (
+    CHANGED,
+    CREATED,
+    DELETED,
+    PURGED,
+    RESTORED,
+    checkpoint,
+    delete,
+    differences,
+    known,
+    later,
+    plain,
+    roll_back_to,
+    rollback,
+    update,
+)
+from tests.e2e.running import Stubs
+from tests.e2e.sessions import append, open_session, place, said, say, show, trim
+
+
+def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types.Scope) -> None:
+    """Created, changed, deleted and restored since: all told, all undone, and the undoing undone."""
+    stays, changes, leaves = (create(stubs, scope, f"{name} 记忆", key=name) for name in ("stays", "changes", "leaves"))
+    returns = create(stubs, scope, "returns", key="returns")
+    delete(stubs, scope, returns.id)
+    purged = create(stubs, scope, "purged")
+    made = checkpoint(stubs, scope, "before", note="Before the run.", request_id="r")
+    assert made == checkpoint(stubs, scope, "before", note="Before the run.", request_id="r")
+    update(stubs, scope, changes.id, content="poisoned", key="free")
+    delete(stubs, scope, leaves.id)
+    rollback(stubs, scope, returns.id, 1)
+    poison = create(stubs, scope, "more poison", key="changes")
+    delete(stubs, scope, purged.id, hard=True)
+
+    expected = {changes.id: CHANGED, leaves.id: DELETED, returns.id: RESTORED, poison.id: CREATED, purged.id: PURGED}
+    assert expected == {one.id: one.kind for one in differences(stubs, scope, "before")}
+    dry = roll_back_to(stubs, scope, "before", dry_run=True)
+    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unreturned_count)
+    assert expected.keys() == {one.id for one in differences(stubs, scope, "before")}
+
+    then = {one.id: plain(one).content for one in list_all(stubs, scope)}
+    done = roll_back_to(stubs, scope, "before", request_id="back")
+    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unreturned_count)
+    assert [(purged.id, "PURGED")] == [(one.id, one.reason) for one in done.unreturned]
+    assert {stays.id, changes.id, leaves.id} == {one.id for one in list_all(stubs, scope)}
+    assert ("changes 记忆", "changes") == ((back := get(stubs, scope, changes.id)).content, back.key)
+    assert "leaves 记忆" in found(stubs, scope, "leaves", mode=KEYWORD)
+    assert [(purged.id, PURGED)] == [(one.id, one.kind) for one in differences(stubs, scope, "before")]
+    assert done == roll_back_to(stubs, scope, "before", request_id="back")
+
+    undone = roll_back_to(stubs, scope, done.undo_checkpoint)
+    assert (1, 1, 2) == (undone.changed_count, undone.deleted_count, undone.restored_count)
+    assert then == {one.id: plain(one).content for one in list_all(stubs, scope)}
+    names = stubs.lifecycle.ListCheckpoints(
+        history_pb.ListCheckpointsRequest(scope=scope, page_size=2), timeout=TIMEOUT
+    )
+    token = names.next_page_token
+    rest = stubs.lifecycle.ListCheckpoints(
+        history_pb.ListCheckpointsRequest(scope=scope, page_size=2, page_token=token), timeout=TIMEOUT
+    )
+    assert [undone.undo_checkpoint, done.undo_checkpoint, "before"] == [
+        one.name for one in (*names.checkpoints, *rest.checkpoints)
+    ]
+
+
+def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types.Scope) -> None:
+    """Memories that wait for each other's keys do not wait for ever; a key that a private line took stays its."""
+    one, two = (create(stubs, scope, name, key=name) for name in ("one", "two"))
+    taken = create(stubs, scope, "three", key="three")
+    moment = checkpoint(stubs, scope, "apart").known_time
+    update(stubs, scope, one.id, key="")
+    for memory_id, key in ((one.id, "between"), (two.id, "one"), (one.id, "two"), (taken.id, "four")):
+        update(stubs, scope, memory_id, key=key)
+    talk = types.Scope(user_id=scope.user_id, session_id="s")
+    create(stubs, talk, "private", key="three", layer=types.MEMORY_LAYER_SESSION)
+
+    done = roll_back_to(stubs, scope, "apart")
+    assert {one.id: "one", two.id: "two", taken.id: "four"} == {
+        memory.id: memory.key for memory in list_all(stubs, scope)
+    }
+    assert [(taken.id, "MEMORY_EXISTS", "")] == [(un.id, un.reason, un.in_the_way) for un in done.unreturned]
+    assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
+
+
+def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types.Scope) -> None:
+    """A second one of a name, an unknown one, one of another project: clear errors, nothing changed."""
+    memory = create(stubs, scope, "one")
+    past = checkpoint(stubs, scope, "a", known_time=later(memory.create_time, seconds=-1))
+    assert past.known_time.ToDatetime() < past.create_time.ToDatetime()
+    again = history_pb.CreateCheckpointRequest(scope=scope, name="a")
+    assert "CHECKPOINT_EXISTS" == refused(stubs.lifecycle.CreateCheckpoint, again).reason
+    elsewhere = types.Scope(user_id=scope.user_id, project_id="p")
+    for call, request in (
+        (stubs.lifecycle.DiffCheckpoint, history_pb.DiffCheckpointRequest),
+        (stubs.lifecycle.RollbackToCheckpoint, history_pb.RollbackToCheckpointRequest),
+    ):
+        for where, name in ((scope, "b"), (elsewhere, "a")):
+            refusal = refused(call, request(scope=where, checkpoint=name))
+            assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
+    assert [memory] == [plain(one) for one in list_all(stubs, scope)]
+    assert [(memory.id, CREATED)] == [(one.id, one.kind) for one in differences(stubs, scope, "a")]
+
+
+def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:
+    """Back before a trim, a project keeps the summary; from within the session the messages are live again instead."""
+    project, here = place(user, "", "p"), place(user, "s", "p")
+    open_session(stubs, here, token_limit=1_000)
+    append(stubs, here, [say(f"第{number}步用 Redis 缓存。", token_count=100) for number in range(5)])
+    checkpoint(stubs, project, "before")
+    summary = trim(stubs, here, target_tokens=0, keep_rounds=1).summary
+
+    roll_back_to(stubs, project, "before")
+    assert types.MEMORY_STATUS_ACTIVE == get(stubs, project, summary.id).status
+    archived = [one for one in said(stubs, here, include_archived=True) if one.archived]
+    assert [summary.id] * 4 == [one.summary_id for one in archived]
+
+    roll_back_to(stubs, here, "before")
+    live = said(stubs, here)
+    assert ([""] * 5, 500) == ([one.summary_id for one in live], show(stubs, here).token_count)
+    assert summary.id not in {one.id for one in list_all(stubs, here)}

@@ -1,0 +1,162 @@
+"""Requests that are right, and the parts that wrong ones are made of."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import review_pb2 as review_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types
+
+ID = "0190163d-8694-739b-aea5-966c26f8ad91"
+
+NAN, INFINITY = float("nan"), float("inf")
+
+LATE = Timestamp(seconds=253_402_300_800)
+
+Memory, Filter, Scope = types.Memory, types.Filter, types.Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A request with something wrong.
+
+    Attributes:
+        fields: What is wrong, over a request that is right.
+        paths: The violations that must be named.
+    """
+
+    method: str
+    fields: dict[str, Any]
+    paths: tuple[str, ...]
+
+
+def right(method: str, scope: types.Scope) -> dict[str, Any]:
+    """Return the fields of a request that is right."""
+    memory = {"scope": scope, "memory": Memory(content="x")}
+    one = {"scope": scope, "id": ID}
+    session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
+    return {
+        "CreateMemory": memory,
+        "BatchCreateMemories": {"scope": scope, "memories": [pb.BatchMemory(memory=Memory(content="x"))]},
+        "GetMemory": one,
+        "BatchGetMemories": {"scope": scope, "ids": [ID]},
+        "ListMemories": {"scope": scope},
+        "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
+        "DeleteMemory": one,
+        "RestoreMemory": one,
+        "SupersedeMemory": one | memory,
+        "ListConflicts": {"scope": scope},
+        "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
+        "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
+        "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
+        "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
+        "WatchMemories": {"scope": scope},
+        "ListQuarantined": {"scope": scope},
+        "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
+        "ListRevisions": one,
+        "RollbackMemory": one | {"revision": 1},
+        "CreateCheckpoint": {"scope": scope, "name": str(uuid.uuid4())},
+        "ListCheckpoints": {"scope": scope},
+        "DiffCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
+        "PromoteMemory": one,
+        "ListDueReminders": {"scope": scope},
+        "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
+        "Search": {"scope": scope, "query": "x"},
+        "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
+        "CreateSession": {"scope": scope},
+        "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
+        "GetSession": session,
+        "ListSessions": {"scope": scope},
+        "ListMessages": session,
+        "TrimSession": session,
+        "CloseSession": session,
+        "ReopenSession": session,
+        "StreamSearch": {"search": search_pb.SearchRequest(scope=scope, query="x")},
+        "BuildContext": {"scope": scope, "query": "x"},
+        "RenderContext": {"scope": scope, "query": "x"},
+        "LoadCore": {"scope": scope},
+        "GetStats": {"scope": scope},
+        "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
+        "CheckIntegrity": {"scope": scope},
+        "GetPerformance": {},
+    }[method]
+
+
+SCOPES = {
+    "scope.user_id": [Scope(), Scope(user_id="x" * 129), Scope(user_id="a\x00b"), Scope(user_id="a\n")],
+    "scope.project_id": [Scope(user_id="u", project_id="x" * 129), Scope(user_id="u", project_id="\x7f")],
+    "scope.agent_id": [Scope(user_id="u", agent_id="x" * 129), Scope(user_id="u", agent_id="\x00")],
+    "scope.session_id": [Scope(user_id="u", session_id="x" * 129), Scope(user_id="u", session_id="\t")],
+}
+
+SCOPED = (
+    "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
+    "SupersedeMemory", "ListConflicts", "ResolveConflict",
+    "CaptureMemory", "FlushMessages", "AppendMemory", "CreateSession", "ListSessions",
+    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
+    "ListRevisions", "RollbackMemory", "CreateCheckpoint",
+    "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
+    "ListDueReminders", "AcknowledgeReminder",
+    "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
+)  # fmt: skip
+
+
+def deep(levels: int) -> Struct:
+    """Return metadata nested so deep."""
+    struct = Struct()
+    struct.update({"a": 1})
+    for _ in range(levels - 1):
+        struct = Struct(fields={"a": Value(struct_value=struct)})
+    return struct
+
+
+def numbers(*values: float) -> Struct:
+    """Return metadata of these numbers."""
+    return Struct(fields={"a": Value(list_value=ListValue(values=[Value(number_value=one) for one in values]))})
+
+
+def condition(field: int = 3, operator: int = 1, *values: Value, path: str = "") -> types.FilterExpression:
+    """Return the test of one field."""
+    return types.FilterExpression(
+        condition=types.FilterCondition(field=field, operator=operator, metadata_path=path, values=values)  # type: ignore[arg-type]
+    )
+
+
+def text(value: str) -> Value:
+    """Return a JSON string."""
+    return Value(string_value=value)
+
+
+def nested(levels: int) -> types.FilterExpression:
+    """Return an expression so deep."""
+    expression = condition(3, 1, text("x"))
+    for level in range(levels - 1):
+        if level % 2:
+            expression = types.FilterExpression(negated=expression)
+        else:
+            expression = types.FilterExpression(all_of=types.FilterGroup(expressions=[expression]))
+    return expression
+
+
+def span(start: int, end: int) -> types.TimeRange:
+    """Return a span of seconds."""
+    return types.TimeRange(start=Timestamp(seconds=start), end=Timestamp(seconds=end))
+
+
+def where(expression: types.FilterExpression) -> types.Filter:
+    """Return a filter with an expression."""
+    return Filter(where=expression)
+
+
+EQUALS, IN, LESS = types.FILTER_OPERATOR_EQUALS, types.FILTER_OPERATOR_IN, types.FILTER_OPERATOR_LESS

@@ -1,0 +1,133 @@
+"""The commands that look after memories."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memsvc.client import Memsvc
+
+
+def test_reports_are_readable_in_a_pipe(run: Any) -> None:
+    """Without a terminal the reports are lines with tabs."""
+    run("add", "one")
+
+    assert "memories\t1" in run("stats").splitlines()
+    assert run("diagnose").splitlines()[-1] == "healthy"
+    assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
+    assert run("reindex").splitlines()[-1] == "done"
+    assert run("check-integrity").splitlines()[-1] == "1 memories checked, 0 findings, 0 repaired"
+    run("session", "create", "talk")
+    assert any(line.startswith("talk\t\t0\t64,000\t0%") for line in run("stats").splitlines())
+
+
+def test_a_broken_link_is_named_and_repaired(run: Any, address: str, request: pytest.FixtureRequest) -> None:
+    """The exit code says whether something is left to be done."""
+    with Memsvc(address, user_id=request.node.name) as client:
+        gone = client.create("one").memory.id
+        client.create("two", related_ids=[gone])
+        client.delete(gone, hard=True)
+
+    found = run("check-integrity", code=1)
+    repaired = run("check-integrity", "--repair")
+
+    assert found.startswith("link\t")
+    assert gone in found
+    assert "repaired" in repaired.splitlines()[0]
+    assert run("check-integrity").splitlines()[-1].endswith("0 findings, 0 repaired")
+
+
+def test_a_short_term_memory_is_kept(run: Any) -> None:
+    """In better words."""
+    memory_id = run("add", "the walrus came by today", "--layer", "short-term").split()[0]
+    assert run("promote", memory_id, "A walrus comes by.").rstrip().endswith(f"promoted from {memory_id}")
+    assert "A walrus comes by." in run("list")
+    run("promote", memory_id, code=1)
+
+
+def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
+    """Every year or once, given or found in the text; in a pipe and as JSON."""
+    memory_id = run("add", "Anna's day", "--remind", "03-05").split()[0]
+    run("add", "the tax return", "--remind", "2026-03-01")
+    run("add", "nothing", "--remind", "tomorrow", code=2)
+    assert "reminds    03-05 every year" in run("get", memory_id)
+    at = ("--at", "2026-03-05T12:00")
+    rows = [line.split("\t") for line in run("reminders", "list", *at).splitlines()[1:]]
+
+    assert [["Anna's day", ""], ["the tax return", "overdue"]] == [[row[4], row[3]] for row in rows]
+    assert 2 == len([json.loads(line) for line in run("reminders", "list", *at, "--json").splitlines()])
+    assert f"{memory_id} acknowledged\n" == run("reminders", "ack", memory_id, "2026-03-05")
+    assert ["the tax return"] == [line.split("\t")[4] for line in run("reminders", "list", *at).splitlines()[1:]]
+    assert [] == run("reminders", "list", *at, "--overdue-days", "0").splitlines()[1:]
+    run("reminders", "ack", memory_id, "5 March", code=2)
+    run("reminders", "ack", memory_id, "2026-03-06", code=1)
+    if datetime.now(UTC).strftime("%m-%d") != "03-05":
+        run("reminders", "ack", memory_id, code=1)
+
+
+def test_same_memories_are_merged_and_parted(run: Any) -> None:
+    """Shown first, merged only when asked to; then one is listed, and after the undo both are."""
+    user = "consolidating"
+    for content in ("I enjoy alpine hiking.", "The user likes alpine hiking"):
+        run("add", content, user=user)
+    shown = run("consolidate", user=user)
+    assert ("groups to merge: 1, memories looked at: 2" in shown, "memsvc consolidate --apply" in shown) == (True, True)
+    assert "groups merged: 0, memories looked at: 2" in run("consolidate", "--apply", "--threshold", "1", user=user)
+    [told] = run("consolidate", "--apply", "--json", user=user).splitlines()
+    merged = json.loads(told)["groups"][0]["merged"]["id"]
+    assert "I enjoy" not in run("list", user=user)
+    run("update", merged, "--content", "I like hiking in the Alps.", user=user)
+    run("undo-consolidation", merged, user=user, code=1)
+    parted = run("undo-consolidation", merged, "--revision", "2", user=user)
+    assert parted.endswith(f"{merged} is deleted\n")
+    assert all(content in run("list", user=user) for content in ("I enjoy alpine hiking.", "The user likes"))
+    assert "groups merged: 0" in run("consolidate", "--apply", user=user)
+
+
+def test_a_month_and_a_topic_are_summed_up(run: Any) -> None:
+    """In a memory, whose key and text are shown; a month and a span together are refused, as is what is not there."""
+    user = "summarizing"
+    run("add", "The quagga budget is 400 euros.", "--when", "2026-02-03", user=user)
+    told = run("summarize", "2026-02", user=user)
+    assert told.startswith("The quagga budget is 400 euros.\nsummary/2026-02: of 1 memories, ")
+    spans = ("--since", "2026-02-01", "--until", "2026-03-01")
+    assert "of 1 memories" in run("summarize", *spans, "--topic", "Budget", user=user)
+    assert "summary/all/budget" in run("summarize", "--topic", "Budget", "--json", user=user)
+    run("summarize", "2026-02", *spans, user=user, code=1)
+    run("summarize", "2031-01", user=user, code=1)
+    run("summarize", user=user, code=1)
+
+
+def test_a_memory_is_archived_and_comes_back(run: Any) -> None:
+    """Out of lists, until it is restored."""
+    memory_id = run("add", "the walrus came by today").split()[0]
+    assert run("archive", memory_id) == f"{memory_id} archived, revision 2\n"
+    assert "walrus" not in run("list")
+    assert json.loads(run("archive", memory_id, "--json"))["memory"]["revision"] == "2"
+    run("restore", memory_id)
+    assert "walrus" in run("list")
+    run("archive", "", code=1)
+
+
+def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
+    """A dry run says what and why, a run how much; in a pipe and as JSON, for a user or for everybody."""
+    with Memsvc(address, user_id="maintained", project_id="p") as client:
+        past = datetime.now(UTC) - timedelta(days=1)
+        ids = [client.create(f"Note {number}.", expire_time=past).memory.id for number in range(2)]
+
+    dry = [line.split("\t") for line in run("maintain", "--dry-run", user="maintained").splitlines()]
+    assert dry[1:3] == [["expire", "expired", "maintained", "p", memory_id] for memory_id in ids]
+    assert [line[:4] for line in dry if line[1] == "2"] == [["expire", "2", "0", "0"]]
+    assert "Note" not in run("maintain", "--dry-run", "--everybody")
+    assert ids[0] in run("maintain", "--dry-run", "--everybody")
+    assert ids[0] not in run("maintain", "--dry-run")
+
+    told = [json.loads(line) for line in run("maintain", "--step", "expire", "--json", user="maintained").splitlines()]
+    assert [change["memoryId"] for response in told for change in response["changes"]] == ids
+    assert told[-1]["tallies"][0]["complete"]
+    done = run("maintain", user="maintained").splitlines()
+    assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive", "compact", "consolidate"]
+    assert all(line.endswith("all done") for line in done[1:])
