@@ -24,8 +24,8 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.text.likeness import NOTHING, gist_of
 
-SLICE = 64
-"""How many searches wait at a time."""
+SLICE = 4
+"""How many searches wait at a time. Whoever else searches waits behind them: with 64 they waited for seconds."""
 REVISIONS = 100
 """How far back a memory's own history is asked for consolidations that were undone."""
 
