@@ -94,16 +94,15 @@ class Consolidating:
         """Return the groups around the next memories; of everybody, only those changed since the pass before."""
         cursor = self._beginning(area) if after == BEGINNING else _Cursor.of(after)
         # No seed is in two groups, so there are not more groups than asked for.
-        seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit)))
-        looked_at = [seed for seed in seeds if area.holds(seed.scope)]
-        if cursor.walk is _Walk.ALL:
-            walk = (area, now, cursor.head)
-            looked_at = self._meeting.worth_comparing(walk, looked_at, is_first=cursor.place == 0)
+        cursor, seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit)))
+        looked_at = self._worth_comparing(cursor, seeds, area, now)
         groups: list[Group] = []
         for project in _by_project(looked_at):
             groups += self._finding.groups(project, self._threshold, Deadline(), is_ready=unchanged_since(now))
         if area == EVERYBODY:
             self._note(seeds, groups, None if following is not None else cursor.head, now)
+            if following is None and cursor.walk is _Walk.ALL:
+                self._meeting.finish((area, now, cursor.head))
         return Part(tuple(map(_due, groups)), BEGINNING if following is None else str(following))
 
     def apply(self, due: Sequence[Due]) -> Applied:
@@ -117,6 +116,13 @@ class Consolidating:
 
         changed = self._committer.submit(work).value
         return Applied(tuple(changed), len(due) - len(changed))
+
+    def _worth_comparing(self, cursor: _Cursor, seeds: Sequence[Memory], area: Area, now: datetime) -> list[Memory]:
+        """Return those of the next memories that may say the same as another one; most do not begin like any."""
+        held = [seed for seed in seeds if area.holds(seed.scope)]
+        if cursor.walk is _Walk.ALL:
+            return self._meeting.worth_comparing((area, now, cursor.head), held, is_first=cursor.place == 0)
+        return self._meeting.worth_comparing_again(held) if cursor.walk is _Walk.CHANGED else held
 
     def _planned(self, due: Due) -> Planned | None:
         reach = Reach(due.scope.owner, (due.scope.project_id,))
@@ -132,20 +138,20 @@ class Consolidating:
         is_known = area == EVERYBODY and self._seen.position is not None
         return _Cursor(_Walk.AGAIN if is_known else _Walk.ALL, 0, head)
 
-    def _seeds(self, cursor: _Cursor, count: int) -> tuple[list[Memory], _Cursor | None]:
-        """Return the next memories to look at, and the cursor of those after them."""
+    def _seeds(self, cursor: _Cursor, count: int) -> tuple[_Cursor, list[Memory], _Cursor | None]:
+        """Return the next memories to look at, with the cursor that led to them and the one of those after them."""
         if cursor.walk is _Walk.AGAIN:
             with self._seen.lock:
                 rows = sorted(row for row in self._seen.again if row > cursor.place)[:count]
                 position = self._seen.position or 0
             if rows:
-                return self._documented(rows), replace(cursor, place=rows[-1])
+                return cursor, self._documented(rows), replace(cursor, place=rows[-1])
             cursor = _Cursor(_Walk.CHANGED, position, cursor.head)
         if cursor.walk is _Walk.CHANGED:
-            return self._changed(cursor, count)
+            return cursor, *self._changed(cursor, count)
         documents = self._store.feed.scan(after_row=cursor.place, limit=count)
         following = replace(cursor, place=documents[-1].memory.row) if len(documents) == count else None
-        return [document.memory for document in documents], following
+        return cursor, [document.memory for document in documents], following
 
     def _changed(self, cursor: _Cursor, count: int) -> tuple[list[Memory], _Cursor | None]:
         if cursor.place >= cursor.head:

@@ -62,6 +62,23 @@ def test_later_runs_look_at_what_is_new(desk: Desk) -> None:
     assert {merged, chess.id} == set(ids(due))
 
 
+def test_new_ones_meet_each_other_whatever_ran_between(desk: Desk) -> None:
+    """A run over one project, or a dry run, takes nothing from what runs over everybody know."""
+    desk.write("I like chess.")
+    assert [] == run(desk, UpkeepStep.CONSOLIDATE)[0]
+    assert [] == run(desk, UpkeepStep.CONSOLIDATE, Area.of(ADA))[0]
+    english = [desk.write("I like hiking."), desk.write("The user likes hiking")]
+    chinese = [desk.write("我喜欢爬山。", BOB), desk.write("用户喜欢爬山", BOB)]
+    again = desk.write("The user likes chess")
+    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+    done, _ = run(desk, UpkeepStep.CONSOLIDATE)
+
+    assert {frozenset(ids(due)) for due in planned} == {frozenset(ids(due)) for due in done}
+    new = {memory.id for memory in (*english, *chinese, again)}
+    assert new == new & {one for due in done for one in ids(due)}
+    assert 3 == len(done)
+
+
 def test_a_run_is_held_to_its_area(desk: Desk) -> None:
     """To a user, and to one of their projects."""
     other = Scope("ada", "gemini")
