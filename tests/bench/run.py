@@ -100,7 +100,7 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
                 step()
             if is_largest and "transfer" in plan.parts:
                 step = screen.stage(f"{size}: transfer")
-                report.add(*await measure_transfer(server, corpus.dimension, is_quick=plan.is_quick))
+                report.add(*await measure_transfer(server, corpus.dimension, plan, Path(folder) / "other"))
                 step()
         if is_largest and "start" in plan.parts:
             report.add(*await measure_start(directory, size, plan))

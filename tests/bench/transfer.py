@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from memsvc.v1 import transfer_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -11,23 +12,29 @@ from tests.bench import requests as asking
 from tests.bench.corpus import Corpus
 from tests.bench.filling import FillingError, run_import, searchable, settled
 from tests.bench.results import Row, at_least
-from tests.bench.server import Server
+from tests.bench.server import Server, running_server
+from tests.bench.settings import Plan
 
 PART = "Transfer"
-_USER, _OTHER = "carried-000", "carried-001"
+_USER = "carried-000"
 _MEMORIES, _QUICK_MEMORIES = 20_000, 2_000
 _EXPORTED_PER_SECOND, _IMPORTED_PER_SECOND = 10_000.0, 3_000.0
 
 
-async def measure_transfer(server: Server, dimension: int, *, is_quick: bool) -> list[Row]:
-    """Store a user's memories with vectors, export them without and with vectors, and import them for another user."""
-    corpus = Corpus(users=1, lines=_QUICK_MEMORIES if is_quick else _MEMORIES, dimension=dimension, prefix="carried")
+async def measure_transfer(server: Server, dimension: int, plan: Plan, elsewhere: Path) -> list[Row]:
+    """Store a user's memories with vectors, export them without and with vectors, and import them into a new service.
+
+    That one keeps its data in the directory *elsewhere*.
+    """
+    lines = _QUICK_MEMORIES if plan.is_quick else _MEMORIES
+    corpus = Corpus(users=1, lines=lines, dimension=dimension, prefix="carried")
     await run_import(server, asking.import_messages(_USER, corpus.lines(_USER)))
     await searchable(server)
     await settled(server)
     _, plain = await _export(server, include_vectors=False)
     file, full = await _export(server, include_vectors=True)
-    stored, found = await _import(server, file)
+    async with running_server(elsewhere, plan.server) as other:
+        stored, found = await _import(other, file)
     at = f"{corpus.size:,}".replace(",", " ")
     rates = [corpus.size / seconds for seconds in (plain, full, stored, found)]
     exported = at_least(rates[0], _EXPORTED_PER_SECOND, f"{_EXPORTED_PER_SECOND:g}/s")
@@ -51,7 +58,7 @@ async def _import(server: Server, file: list[bytes]) -> tuple[float, float]:
     """Return how long it takes until all is stored, and until searches find it."""
 
     async def sent() -> AsyncIterator[pb.ImportUserRequest]:
-        header = pb.ImportUserHeader(scope=types.Scope(user_id=_OTHER), wait_for=types.WAIT_FOR_STORED)
+        header = pb.ImportUserHeader(scope=types.Scope(user_id=_USER), wait_for=types.WAIT_FOR_STORED)
         yield pb.ImportUserRequest(header=header)
         for data in file:
             yield pb.ImportUserRequest(data=data)
