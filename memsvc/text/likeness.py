@@ -12,8 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
+from memsvc.domain.remembered import remembered
 from memsvc.domain.statements import Statement
 from memsvc.text.analysis import query_terms
 from memsvc.text.likeness_words import (
@@ -115,7 +116,7 @@ NOTHING = Gist()
 """The gist of what cannot be compared."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def gist_of(text: str, speaker: str = "") -> Gist:
     """Return what *text*, said by *speaker*, says; `NOTHING` for one that is too long, or without words."""
     if len(text) > MOST_CHARS:
