@@ -17,6 +17,7 @@ from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.upkeep.run import Measures
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
+from memsvc.wiring.access import keys_of
 from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.consolidating import Consolidations, consolidating
 from memsvc.wiring.conversations import listening, sessions
@@ -78,6 +79,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
     store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
+    keys, keyring = keys_of(settings, backends, writes.committer)
     measures = Measures(index.performance, looks.step_counts)
     return Application(
         remember=writes.remember,
@@ -119,4 +121,6 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
+        keys=keys,
+        keyring=keyring,
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
 from backends.inproc.integrity import InprocIntegrityReads
+from backends.inproc.keys import InprocKeyReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_erasing import InprocErasureReads, InprocStoreCopies
 from backends.inproc.metadata_history import InprocCheckpoints
@@ -29,6 +30,7 @@ from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
@@ -62,6 +64,7 @@ class InprocMetadataStore:
         self._leases = InprocLeases(self._current, self._change)
         self._users = InprocUserReads(self._current)
         self._erasures = InprocErasureReads(self._current)
+        self._keys = InprocKeyReads(self._current)
         self._copies = InprocStoreCopies()
 
     @property
@@ -133,6 +136,11 @@ class InprocMetadataStore:
     def erasures(self) -> ErasureReads:
         """Look for what is left of users."""
         return self._erasures
+
+    @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        return self._keys
 
     @property
     def copies(self) -> StoreCopies:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
+from memsvc.domain.access import ApiKey
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure
 from memsvc.domain.filters import Filter
@@ -49,6 +50,7 @@ class State:
     leases: dict[str, tuple[str, datetime, datetime | None]] = field(default_factory=dict)
     """Leases by name: the holder, until when, and when the work ended last."""
     erasures: dict[str, Erasure] = field(default_factory=dict)
+    api_keys: dict[str, ApiKey] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -74,6 +76,7 @@ class State:
             reminders_given=dict(self.reminders_given),
             leases=dict(self.leases),
             erasures=dict(self.erasures),
+            api_keys=dict(self.api_keys),
         )
 
     def memory(self, row: int) -> Memory | None:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from backends.inproc.conflicts import InprocConflictWrites
 from backends.inproc.integrity import InprocIntegrityWrites
+from backends.inproc.keys import InprocKeyWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
 from backends.inproc.metadata_transfer import InprocTransferWrites
@@ -25,7 +26,9 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites, InprocTransferWrites):
+class InprocTransaction(
+    InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites, InprocTransferWrites, InprocKeyWrites
+):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:

@@ -18,6 +18,7 @@ from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.fresh import Fresh
 from backends.sql.integrity import SqlIntegrityReads
+from backends.sql.keys import SqlKeyReads
 from backends.sql.leases import SqlLeases
 from backends.sql.logs import SqlLogs
 from backends.sql.reads import SqlMemoryReads
@@ -37,6 +38,7 @@ from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Record, Transaction
@@ -70,6 +72,7 @@ class SqlMetadataStore:
         self._leases = SqlLeases(database)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database)
+        self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
 
     @property
@@ -141,6 +144,11 @@ class SqlMetadataStore:
     def erasures(self) -> ErasureReads:
         """Look for what is left of users."""
         return self._erasures
+
+    @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        return self._keys
 
     @property
     def copies(self) -> StoreCopies:

@@ -22,6 +22,7 @@ from backends.sql.dialect import list_parameter, listed, run_kept, run_text
 from backends.sql.erasing import SqlErasureWrites, forget_erasures
 from backends.sql.errors import translate
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
+from backends.sql.keys import SqlKeyWrites
 from backends.sql.mending import SqlIntegrityWrites
 from backends.sql.numbering import numbered, with_memory
 from backends.sql.reminders import SqlReminderWrites
@@ -38,7 +39,9 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc.ports.sessions import SessionWrites
 
 
-class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites):
+class SqlTransaction(
+    SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites, SqlKeyWrites
+):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:

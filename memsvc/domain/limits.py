@@ -76,3 +76,6 @@ SUMMARY_TOKENS_MIN = 20
 SUMMARY_TOKENS = 10_000
 SHORT_TERM_DAYS = 14
 """The time to live of a SHORT_TERM memory that names none."""
+KEY_NAME = 128
+KEY_BOUNDS = 100
+KEY_RATE = 1_000_000

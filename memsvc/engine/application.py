@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keys import Keys
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolve import Resolve
@@ -90,6 +92,8 @@ class Application:
     user_importing: UserImporting
     erase: Erase
     backups: Backups
+    keys: Keys
+    keyring: Keyring
 
     @property
     def dimension(self) -> int:

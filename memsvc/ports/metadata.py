@@ -25,6 +25,7 @@ from memsvc.ports.erasing import ErasureReads, ErasureWrites
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
+from memsvc.ports.keys import KeyReads, KeyWrites
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
@@ -156,7 +157,14 @@ class MemoryReads(HistoryReads, Protocol):
 
 
 class Transaction(
-    CheckpointWrites, ConflictWrites, ReminderWrites, IntegrityWrites, TransferWrites, ErasureWrites, Protocol
+    CheckpointWrites,
+    ConflictWrites,
+    ReminderWrites,
+    IntegrityWrites,
+    TransferWrites,
+    ErasureWrites,
+    KeyWrites,
+    Protocol,
 ):
     """One transaction of the store: all of it is committed, or none of it.
 
@@ -330,6 +338,11 @@ class MetadataStore(Protocol):
     @property
     def erasures(self) -> ErasureReads:
         """Look for what is left of users."""
+        ...
+
+    @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
         ...
 
     @property

@@ -16,6 +16,7 @@ from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
 from memsvc.server.integrity import IntegrityMethods
+from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
@@ -38,6 +39,7 @@ class LifecycleServicer(
     IntegrityMethods,
     MaintenanceMethods,
     TransferMethods,
+    KeyMethods,
     pb_grpc.LifecycleServiceServicer,
 ):
     """Looks after the memories as a whole."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Shares
 from memsvc.domain.query import Weighting
+from memsvc.server.tls import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,15 @@ class ContextDefaults:
     total_tokens: int = 128_000
     shares: Shares = field(default_factory=Shares)
     locale: Locale = Locale.EN
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """What holds for keys that do not say so themselves, 0 being no limit, and how often open streams are looked at."""
+
+    calls_per_second: float = 0.0
+    concurrent_calls: int = 0
+    recheck_seconds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,8 @@ class ServerOptions:
         watch_streams: How many watches may be open; further ones are refused.
         watch_threads: How many threads read changes for them.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: they are not served.
+        keys: What holds for API keys.
+        tls: The files of the certificate; None: TCP is not encrypted.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -58,3 +70,5 @@ class ServerOptions:
     watch_streams: int = 1_000
     watch_threads: int = 2
     metrics_address: str = ""
+    keys: KeyOptions = KeyOptions()
+    tls: TlsFiles | None = None

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import errors, limits
+from memsvc.domain import access_errors, errors, limits
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.v1 import types_pb2 as types
@@ -84,6 +84,11 @@ def _conflict(error: MemsvcError) -> Sequence[Message]:
     return (details.ResourceInfo(resource_type="conflict", resource_name=name, description=cut(error.message)),)
 
 
+def _api_key(error: MemsvcError) -> Sequence[Message]:
+    name = error.metadata.get("key_id", "")
+    return (details.ResourceInfo(resource_type="api_key", resource_name=name, description=cut(error.message)),)
+
+
 def _precondition(error: MemsvcError) -> Sequence[Message]:
     violation = details.PreconditionFailure.Violation(
         type=error.reason, subject=next(iter(error.metadata.values()), ""), description=cut(error.message)
@@ -137,6 +142,11 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    access_errors.ApiKeyRequiredError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.ApiKeyInvalidError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.ApiKeyExpiredError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.PermissionDeniedError: Row(_CODE.PERMISSION_DENIED),
+    access_errors.ApiKeyNotFoundError: Row(_CODE.NOT_FOUND, _api_key),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

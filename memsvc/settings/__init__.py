@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from memsvc.settings.access import AccessSettings
 from memsvc.settings.memories import (
     ConsolidationSettings,
     ContextSettings,
@@ -63,6 +64,8 @@ class Settings(BaseSettings):
     """Where everything is kept. One process at a time opens it."""
     server: ServerSettings = ServerSettings()
     """Listening and limits."""
+    access: AccessSettings = AccessSettings()
+    """API keys, and what they may do."""
     metadata: BackendChoice = BackendChoice(backend="sql")
     """The store."""
     vectors: BackendChoice = BackendChoice(backend="qdrant-edge")

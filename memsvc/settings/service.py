@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from memsvc.settings.access import TlsSettings
 from memsvc.settings.part import Part
 
 
@@ -26,7 +27,9 @@ class ServerSettings(Part):
     address: str = "127.0.0.1:50051"
     """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
     insecure: bool = False
-    """Whether to listen beyond loopback although nobody is asked for a key."""
+    """Whether to listen beyond loopback although nobody is asked for a key or a certificate."""
+    tls: TlsSettings = TlsSettings()
+    """Encryption."""
     reflection: bool = True
     """Whether grpcurl and the like may ask for the API's descriptors."""
     grace_seconds: float = Field(default=20.0, ge=0)

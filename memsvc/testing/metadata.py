@@ -23,6 +23,7 @@ from memsvc.testing.store_feed import StoreFeedContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
+from memsvc.testing.store_keys import StoreKeysContract
 from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_logs import StoreLogsContract
 from memsvc.testing.store_names import StoreNamesContract
@@ -44,6 +45,7 @@ class MetadataStoreContract(
     StoreReadsContract,
     StoreReachContract,
     StoreRemindersContract,
+    StoreKeysContract,
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,

@@ -10,6 +10,7 @@ from memsvc.v1 import consolidation_pb2 as _consolidation_pb2
 from memsvc.v1 import erasure_pb2 as _erasure_pb2
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import integrity_pb2 as _integrity_pb2
+from memsvc.v1 import keys_pb2 as _keys_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
@@ -113,6 +114,12 @@ class LifecycleServiceStub:
     """
     CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    CreateApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]
+    """CreateApiKey makes a key for callers, and tells its secret once."""
+    ListApiKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]
+    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]
+    """RevokeApiKey makes a key open nothing any more, for good."""
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -189,6 +196,12 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    CreateApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
+    """CreateApiKey makes a key for callers, and tells its secret once."""
+    ListApiKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]  # type: ignore[assignment]
+    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    RevokeApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
+    """RevokeApiKey makes a key open nothing any more, for good."""
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -388,5 +401,29 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
         """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+
+    @_abc_1.abstractmethod
+    def CreateApiKey(
+        self,
+        request: _keys_pb2.CreateApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.CreateApiKeyResponse, _abc.Awaitable[_keys_pb2.CreateApiKeyResponse]]:
+        """CreateApiKey makes a key for callers, and tells its secret once."""
+
+    @_abc_1.abstractmethod
+    def ListApiKeys(
+        self,
+        request: _keys_pb2.ListApiKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.ListApiKeysResponse, _abc.Awaitable[_keys_pb2.ListApiKeysResponse]]:
+        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+
+    @_abc_1.abstractmethod
+    def RevokeApiKey(
+        self,
+        request: _keys_pb2.RevokeApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.RevokeApiKeyResponse, _abc.Awaitable[_keys_pb2.RevokeApiKeyResponse]]:
+        """RevokeApiKey makes a key open nothing any more, for good."""
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -82,6 +82,21 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
         yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()), now=now)
 
 
+@contextmanager
+def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
+    """Open the metadata store alone, as `opened` does, and close it again.
+
+    Raises:
+        PluginError: It cannot be chosen.
+        StartError: An option of it is wrong.
+    """
+    choice = settings.metadata
+    spec = load_backend("metadata", choice.backend)
+    options = _options("metadata", choice, spec.settings)
+    with spec.open(options, BackendContext(directory=directory / "metadata", now=now)) as store:
+        yield store
+
+
 def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
     try:
         return model.model_validate(choice.options)

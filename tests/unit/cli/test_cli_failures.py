@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.cli.failures import call_line
-from memsvc.cli.process import is_local
+from memsvc.server.addresses import is_local
 from memsvc.client import MemsvcCallError, Violation
 
 
