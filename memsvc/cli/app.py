@@ -17,6 +17,7 @@ from memsvc.cli import (
     history,
     importing,
     integrity,
+    keys,
     lifecycle,
     maintaining,
     memories,
@@ -79,6 +80,8 @@ app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
 app.command()(integrity.check_integrity)
 app.command()(maintaining.maintain)
+app.add_typer(keys.app, name="keys")
+app.add_typer(keys.app, name="key", hidden=True)
 app.command()(process.backends)
 app.command()(projects.project)
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memsvc.client.asynchronous import AsyncMemsvc
-from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,7 +128,7 @@ class Memsvc:
     leave one early, close it or drop it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option each
         self,
         address: str = DEFAULT_ADDRESS,
         *,
@@ -137,8 +137,13 @@ class Memsvc:
         agent_id: str = "",
         session_id: str = "",
         timeout: float = 30.0,
+        api_key: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none."""
+        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
+
+        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        """
         self.client = AsyncMemsvc(
             address,
             user_id=user_id,
@@ -146,6 +151,8 @@ class Memsvc:
             agent_id=agent_id,
             session_id=session_id,
             timeout=timeout,
+            api_key=api_key,
+            tls=tls,
         )
         self._loop: _LoopThread | None = None
 
@@ -230,6 +237,9 @@ class Memsvc:
     import_user = _stream(AsyncMemsvc.import_user)
     erase_user = _sync(AsyncMemsvc.erase_user)
     create_backup = _stream(AsyncMemsvc.create_backup)
+    create_key = _sync(AsyncMemsvc.create_key)
+    keys = _stream(AsyncMemsvc.keys)
+    revoke_key = _sync(AsyncMemsvc.revoke_key)
     watch = _stream(AsyncMemsvc.watch)
     quarantined = _stream(AsyncMemsvc.quarantined)
     review = _sync(AsyncMemsvc.review)

@@ -15,7 +15,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.application import Application
-from memsvc.server.addresses import AddressError, bound_address, make_room, socket_path
+from memsvc.server.addresses import AddressError, bound_address, is_local, make_room, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
@@ -148,6 +148,8 @@ class Server:
         tls = self._edge.options.tls
         credentials = None if tls is None else (await asyncio.to_thread(Certificates, tls)).credentials()
         for address in self._edge.options.addresses:
+            if credentials is None and not is_local(address):
+                log.warning("listening without encryption beyond this machine", address=address)
             self._bound.append(await _listen(server, address, credentials))
         if self._monitoring is not None:
             url = await asyncio.to_thread(self._monitoring.start, self._edge.options.metrics_address)

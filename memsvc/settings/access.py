@@ -48,5 +48,5 @@ class AccessSettings(Part):
     limit."""
     audit_file: str = ""
     """Where each call that changes something, and each that is refused for its key, is noted as a line of JSON: who,
-    what, with what outcome; never any content. A file, which is opened anew when it is moved away; "-" for stderr, where
-    the service's own log is; empty for nowhere."""
+    what, with what outcome; never any content. A file, which is opened anew when it is moved away; "-" for stderr;
+    empty for nowhere."""

@@ -53,7 +53,7 @@ class Audit:
             method=call.method,
             code=call.code.name,
             key_id=who.key_id,
-            role=who.role.value,
+            role=who.role.value if who.key_id else "",
             tenant_id=who.tenant_id,
             certificate=_certificate(call.context),
             peer=call.context.peer(),
