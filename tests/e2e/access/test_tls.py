@@ -75,7 +75,7 @@ class SecureProcess(ServerProcess):
     def channel(self) -> Iterator[grpc.Channel]:
         """Open a channel of one's own to the server."""
         options = [("grpc.use_local_subchannel_pool", 1)]
-        with grpc.secure_channel(self.bound, self.credentials, options=options) as channel:
+        with grpc.secure_channel(local(self), self.credentials, options=options) as channel:
             yield channel
 
 
