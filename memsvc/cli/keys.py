@@ -116,7 +116,7 @@ def create(  # noqa: PLR0913 - an option each
     ttl = timedelta(days=days) if days else None
 
     def by_service(client: Memsvc) -> pb.CreateApiKeyResponse:
-        return client.create_key(
+        return client.create_api_key(
             name,
             role=role.name,  # type: ignore[arg-type]  # the members are named as the API has them
             tenant_id=tenant,
@@ -172,7 +172,7 @@ def list_keys(  # noqa: PLR0913 - an option each
     """List the keys, oldest first."""
 
     def by_service(client: Memsvc) -> list[pb.ApiKey]:
-        return list(client.keys(include_ended=all_keys, page_size=PAGE))
+        return list(client.api_keys(include_ended=all_keys, page_size=PAGE))
 
     def by_store(keys: Keys) -> list[pb.ApiKey]:
         from memsvc.server.convert.keys import key_to_proto  # noqa: PLC0415 - a quick start
@@ -214,7 +214,7 @@ def revoke(  # noqa: PLR0913 - an option each
         return key_to_proto(keys.revoke(key_id), datetime.now(UTC))
 
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        key = place.do(lambda client: client.revoke_key(key_id).api_key, by_store)
+        key = place.do(lambda client: client.revoke_api_key(key_id).api_key, by_store)
     if as_json:
         write_json(key)
         return

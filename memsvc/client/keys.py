@@ -20,7 +20,7 @@ KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
 class Keys(Connected):
     """The calls about API keys."""
 
-    async def create_key(  # noqa: PLR0913 - an option each
+    async def create_api_key(  # noqa: PLR0913 - an option each
         self,
         name: str = "",
         *,
@@ -61,7 +61,7 @@ class Keys(Connected):
             request.ttl.CopyFrom(duration)
         return await self._remote.unary(self._remote.lifecycle.CreateApiKey, request, timeout)
 
-    async def keys(
+    async def api_keys(
         self, *, include_ended: bool = False, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[pb.ApiKey, None]:
         """Yield the keys of all tenants, oldest first, those expired or revoked too when *include_ended*."""
@@ -70,7 +70,7 @@ class Keys(Connected):
             for key in page.api_keys:
                 yield key
 
-    async def revoke_key(
+    async def revoke_api_key(
         self, key_id: str, *, request_id: str = "", timeout: float | None = None
     ) -> pb.RevokeApiKeyResponse:
         """Make a key open nothing any more."""
