@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, StrEnum
+from enum import StrEnum
 
 PREFIX = "memsvc_"
 _ID_TIME_BYTES, _ID_RANDOM_BYTES = 6, 4
@@ -47,7 +47,7 @@ class KeyState(StrEnum):
     REVOKED = "REVOKED"
 
 
-class KeyDemand(Enum):
+class KeyDemand(StrEnum):
     """When callers are asked for a key."""
 
     AUTO = "auto"

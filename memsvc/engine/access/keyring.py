@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.access import ApiKey, KeyDemand, KeyState, key_id_of
 from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.keys import KeyReads
 
 KEPT = 10_000
@@ -52,11 +53,18 @@ class Keyring:
     def look_for_any(self) -> bool:
         """Ask the store whether callers are to be asked for a key, and return it.
 
+        While the store cannot be reached what was last known holds: a service without keys can still be diagnosed.
+
         Raises:
-            BackendUnavailableError: The store cannot be reached.
+            BackendUnavailableError: The store cannot be reached, and nothing was known.
         """
         changes, moment = self._changes, self._now()
-        found = self._demand is not KeyDemand.OFF and self._reads.are_there()
+        try:
+            found = self._demand is not KeyDemand.OFF and self._reads.are_there()
+        except BackendUnavailableError:
+            if self._none_at is None:
+                raise
+            return False
         with self._lock:
             self._are_there = self._are_there or found
             if not found and changes == self._changes:

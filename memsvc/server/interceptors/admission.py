@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from memsvc.domain.access import ApiKey
-from memsvc.domain.access_errors import PermissionDeniedError
+from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, PermissionDeniedError
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.access.keyring import Keyring
 from memsvc.server import calls
@@ -69,8 +69,11 @@ class Admission:
                 await asyncio.sleep(self._recheck_seconds)
                 try:
                     await self._known(text)
-                except MemsvcError as refusal:
+                except (ApiKeyInvalidError, ApiKeyExpiredError) as refusal:
                     refusals.append(refusal)
+                except MemsvcError:
+                    # The store is not there, or busy: that is no reason to end what goes on.
+                    continue
             limit.reschedule(asyncio.get_running_loop().time())
 
         try:
