@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -114,41 +114,19 @@ def create(  # noqa: PLR0913 - an option each
     From the first key on the service asks every caller for one: let that be of role admin.
     """
     ttl = timedelta(days=days) if days else None
-
-    def by_service(client: Memsvc) -> pb.CreateApiKeyResponse:
-        return client.create_api_key(
-            name,
-            role=role.name,  # type: ignore[arg-type]  # the members are named as the API has them
-            tenant_id=tenant,
-            user_ids=user or (),
-            project_ids=project or (),
-            ttl=ttl,
-            calls_per_second=calls_per_second,
-            concurrent_calls=concurrent_calls,
-        )
-
-    def by_store(keys: Keys) -> pb.CreateApiKeyResponse:
-        from memsvc.server.convert.keys import key_to_proto, new_key_from_proto  # noqa: PLC0415 - a quick start
-        from memsvc.server.validate.keys import check_create_key  # noqa: PLC0415
-        from memsvc.v1 import keys_pb2 as pb  # noqa: PLC0415
-
-        request = pb.CreateApiKeyRequest(
-            name=name,
-            role=pb.ApiKeyRole.Value(f"API_KEY_ROLE_{role.name}"),
-            tenant_id=tenant,
-            user_ids=user or (),
-            project_ids=project or (),
-            calls_per_second=calls_per_second,
-            concurrent_calls=concurrent_calls,
-        )
-        if ttl is not None:
-            request.ttl.FromTimedelta(ttl)
-        check_create_key(request)
-        made = keys.create(new_key_from_proto(request))
-        return pb.CreateApiKeyResponse(api_key=key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
-
+    fields: dict[str, Any] = {
+        "name": name,
+        "tenant_id": tenant,
+        "user_ids": user or (),
+        "project_ids": project or (),
+        "calls_per_second": calls_per_second,
+        "concurrent_calls": concurrent_calls,
+    }
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        reply = place.do(by_service, by_store)
+        reply = place.do(
+            lambda client: client.create_api_key(role=role.name, ttl=ttl, **fields),  # type: ignore[arg-type]  # names of the API
+            lambda keys: _made(keys, f"API_KEY_ROLE_{role.name}", ttl, fields),
+        )
     if as_json:
         write_json(reply)
         return
@@ -219,6 +197,20 @@ def revoke(  # noqa: PLR0913 - an option each
         write_json(key)
         return
     write(f"{key.id} is revoked")
+
+
+def _made(keys: Keys, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> pb.CreateApiKeyResponse:
+    """Make a key in the store as the service would."""
+    from memsvc.server.convert.keys import key_to_proto, new_key_from_proto  # noqa: PLC0415 - a quick start
+    from memsvc.server.validate.keys import check_create_key  # noqa: PLC0415
+    from memsvc.v1 import keys_pb2 as pb  # noqa: PLC0415
+
+    request = pb.CreateApiKeyRequest(role=pb.ApiKeyRole.Value(role), **fields)
+    if ttl is not None:
+        request.ttl.FromTimedelta(ttl)
+    check_create_key(request)
+    made = keys.create(new_key_from_proto(request))
+    return pb.CreateApiKeyResponse(api_key=key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
 
 
 def _row(key: pb.ApiKey) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import typer
 
 from memsvc.cli.failures import FAILED, CommandError, told
 from memsvc.cli.output import MILLI, write, write_table
-from memsvc.server.addresses import is_local
 
 if TYPE_CHECKING:
     import asyncio
@@ -247,6 +246,8 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     Raises:
         CommandError: An address can be reached from other machines, where nobody is asked for a key or a certificate.
     """
+    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+
     server = settings.server
     addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
     beyond = [address for address in addresses if not is_local(address)]
@@ -277,6 +278,8 @@ def _check_metrics(settings: Settings) -> None:
     Raises:
         CommandError: It was not said so.
     """
+    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+
     address = settings.metrics.address
     if address and not settings.server.insecure and not is_local(address):
         message = (

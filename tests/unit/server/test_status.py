@@ -9,7 +9,7 @@ import pytest
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import errors
+from memsvc.domain import access_errors, errors
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.server import status
@@ -17,7 +17,8 @@ from memsvc.v1 import error_reason_pb2
 
 CLASSES = [
     error
-    for _, error in inspect.getmembers(errors, inspect.isclass)
+    for module in (errors, access_errors)
+    for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, MemsvcError) and error is not MemsvcError
 ]
 EXAMPLES = [
@@ -52,6 +53,11 @@ EXAMPLES = [
     (errors.MaintenanceRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.ErasureRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.BackupExistsError("b"), grpc.StatusCode.ALREADY_EXISTS, None),
+    (access_errors.ApiKeyRequiredError(), grpc.StatusCode.UNAUTHENTICATED, None),
+    (access_errors.ApiKeyInvalidError(), grpc.StatusCode.UNAUTHENTICATED, None),
+    (access_errors.ApiKeyExpiredError("k", None), grpc.StatusCode.UNAUTHENTICATED, None),
+    (access_errors.PermissionDeniedError("no", key_id="k"), grpc.StatusCode.PERMISSION_DENIED, None),
+    (access_errors.ApiKeyNotFoundError("k"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.BackupRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 
