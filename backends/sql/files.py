@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from backends.sql.codec import Row, Values, micros_or_none, moment_or_none
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
+from backends.sql.file_tables import HAS_CONTENT, files
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
-from backends.sql.tables import HAS_CONTENT, files
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.files import File, FileCategory, FileFilter, searched_text
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
@@ -207,9 +207,9 @@ def _page(reach: Reach, conditions: Sequence[sa.ColumnElement[bool]], where: Fil
             .where(*place, *conditions)
             .order_by(files.c.row.desc())
             .limit(limit)
-            .subquery()
+            .subquery(f"part_{number}")
         )
-        for place in places
+        for number, place in enumerate(places)
     ]
     chosen = sa.union_all(*parts).subquery("chosen")
     return (
