@@ -87,6 +87,10 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "RenderContext": {"scope": scope, "query": "x"},
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
+        "GetFile": one,
+        "DownloadFile": one,
+        "DeleteFile": one,
+        "ListFiles": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
@@ -109,6 +113,7 @@ SCOPED = (
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
     "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
+    "GetFile", "DownloadFile", "DeleteFile", "ListFiles",
 )  # fmt: skip
 
 
