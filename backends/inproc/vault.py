@@ -64,7 +64,9 @@ class InprocVaultBook:
         """Count the entries."""
         return sum(1 for _ in self._entries(owner, ""))
 
-    def record(self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None) -> None:
+    def record(
+        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+    ) -> None:
         """Write entries."""
         gone = {path_key(path) for path in removed}
         ids = {one.memory_id for one in entries if one.memory_id}

@@ -76,7 +76,9 @@ class SqlVaultBook:
         with self._database.reading() as connection:
             return int(connection.execute(counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
 
-    def record(self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None) -> None:
+    def record(
+        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+    ) -> None:
         """Write entries."""
         keys = [path_key(path) for path in removed]
         with self._database.writing() as connection:
@@ -158,7 +160,11 @@ def _select_listed(column: sa.ColumnElement[str]) -> sa.Select[Any]:
 @cache
 def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
     wanted = column.in_(sa.select(listed("values").c.value))
-    return sa.delete(vault_files).where(wanted, _HAS_MEMORY) if column is _F.memory_id else sa.delete(vault_files).where(wanted)
+    return (
+        sa.delete(vault_files).where(wanted, _HAS_MEMORY)
+        if column is _F.memory_id
+        else sa.delete(vault_files).where(wanted)
+    )
 
 
 @cache

@@ -74,7 +74,9 @@ class VaultBook(Protocol):
         """Return how many entries there are."""
         ...
 
-    def record(self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None) -> None:
+    def record(
+        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+    ) -> None:
         """Remove the entries of the paths *removed*, set *entries*, and note the position, all of it or nothing.
 
         An entry takes the place of the one of its path, and of the one of its memory or session.

@@ -92,7 +92,9 @@ class StoreVaultContract(StoreSeams):
             factories.memory("Six.", status=Status.QUARANTINED),
         )
         other, _ = insert(
-            store, factories.memory("Of Bob.", user_id="bob"), factories.memory("Hi.", kind=Kind.MESSAGE, session_id="s")
+            store,
+            factories.memory("Of Bob.", user_id="bob"),
+            factories.memory("Hi.", kind=Kind.MESSAGE, session_id="s"),
         )
         store.vault.record([entry("1", shown), entry("2", changed), entry("3", gone), entry("4", held)])
         changed = revise(store, changed, title="T")
@@ -125,7 +127,10 @@ class StoreVaultContract(StoreSeams):
         """By the row of the first message; the stamp grows with every change of one of them."""
         said = {"kind": Kind.MESSAGE, "session_id": "s1"}
         first, _, third = insert(
-            store, factories.memory("One.", **said), factories.memory("Two.", session_id="s1"), factories.memory("Hi.", **said)
+            store,
+            factories.memory("One.", **said),
+            factories.memory("Two.", session_id="s1"),
+            factories.memory("Hi.", **said),
         )
         [other] = insert(store, factories.memory("Hi.", kind=Kind.MESSAGE, session_id="s1", project_id="web"))
         later = NOW + timedelta(seconds=3)
