@@ -113,6 +113,7 @@ class VaultFolder:
                 while written:
                     folder, temporary, name = written[0]
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    folders.changed(folder)
                     written.pop(0)
             finally:
                 for folder, temporary, _ in written:
@@ -130,6 +131,7 @@ class VaultFolder:
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
             os.unlink(_name(path), dir_fd=folder)
+            folders.changed(folder)
             folders.sync()
         self._remove_empty(_parent(path))
 
@@ -143,6 +145,7 @@ class VaultFolder:
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
             os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
+            folders.changed(folder)
             folders.sync()
 
     def remove_tree(self, path: str) -> None:
@@ -198,6 +201,7 @@ class _Folders:
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self._stack = stack
         self._open = {"": self._opened(str(root), None)}
+        self._changed: set[int] = set()
 
     def open(self, folder: str, *, make: bool = False) -> int:
         if folder in self._open:
@@ -209,11 +213,16 @@ class _Folders:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=outer)
+                self._changed.add(outer)
         self._open[folder] = self._opened(name, outer)
         return self._open[folder]
 
+    def changed(self, descriptor: int) -> None:
+        """Note that something in a folder has another name now."""
+        self._changed.add(descriptor)
+
     def sync(self) -> None:
-        for descriptor in self._open.values():
+        for descriptor in self._changed:
             os.fsync(descriptor)
 
     def _opened(self, name: str, outer: int | None) -> int:
