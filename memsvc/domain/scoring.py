@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import TypeAlias
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.fusion import RankedList
 from memsvc.domain.memory import Layer
 from memsvc.domain.query import Candidate, Weighting
+from memsvc.domain.remembered import remembered
 
 NEIGHBOUR = "neighbour"
 SESSION = "session"
@@ -199,7 +199,7 @@ def _speaker(candidates: Sequence[Candidate], named: frozenset[str], weight: flo
     return [-weight if one.speaker in others else 0.0 for one in candidates]
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _names_of(speaker: str) -> tuple[str, ...]:
     """Return what a query may call a speaker, in lower case, the whole name first; nothing for roles."""
     whole = speaker.casefold().strip()

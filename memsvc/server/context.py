@@ -47,10 +47,10 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
             run, index = await search.run(self._edge.application.contexts.begin, query), -1
         try:
             with COURTESY.search():
-                while responses := await search.proceed(self._told, run, index):
-                    for response in responses:
+                while (told := await search.proceed(self._told, run, index))[0]:
+                    for response in told[0]:
                         yield response
-                    index += len(responses)
+                    index += told[1]
         finally:
             run.abandon()
 
@@ -73,8 +73,10 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
         await self._edge.waits.reached(query.position)
         return query
 
-    def _told(self, run: Run, index: int) -> list[pb.BuildContextResponse]:
-        return out.responses_to_proto(run.id, run.after(index, calls.deadline.get()))
+    def _told(self, run: Run, index: int) -> tuple[list[pb.BuildContextResponse], int]:
+        """Return what comes after an event, and how many events that are."""
+        events = run.after(index, calls.deadline.get())
+        return out.responses_to_proto(run.id, events), len(events)
 
     def _rendered(self, query: ContextQuery) -> pb.RenderContextResponse:
         return out.rendered_to_proto(self._edge.application.contexts.render(query, calls.deadline.get()))

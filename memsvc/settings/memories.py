@@ -141,6 +141,9 @@ class ConsolidationSettings(Part):
 
     threshold: float = Field(default=0.5, ge=0, le=1)
     """The least similarity (cosine of centred vectors) of memories that are compared word by word."""
+    run_memories: int = Field(default=40_000, ge=1)
+    """How many memories one maintenance run compares, at half a millisecond each; the next run goes on. Compared is
+    what was changed since the last time, and after a start everything."""
     log_days: float = Field(default=7.0, gt=0, le=36_500)
     """How many days after its day a daily log is summed up and archived."""
     log_tokens: int = Field(default=200, ge=20, le=10_000)

@@ -6,9 +6,10 @@ import re
 import unicodedata
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, pairwise
 
+from memsvc.domain.remembered import remembered
 from memsvc.text.scripts import HAN, HANGUL, KANA, MARKS, SOUTH_EAST_ASIAN, UNSPACED
 from memsvc.text.segmentation import normal_form, segmenter
 from memsvc.text.stemming import MAX_TERM_BYTES, bounded
@@ -121,7 +122,7 @@ def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, 
     return spans
 
 
-@lru_cache(maxsize=_SHORT_TEXTS)
+@remembered(_SHORT_TEXTS)
 def _short_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the spans of a text that hits show whole: the same memories are found again and again."""
     return term_spans(text)
@@ -141,7 +142,7 @@ class _Holders(dict[str, bool]):
         return holds
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _holders(wanted: frozenset[str]) -> _Holders:
     return _Holders(wanted)
 

@@ -12,8 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
+from memsvc.domain.remembered import remembered
 from memsvc.domain.statements import Statement
 from memsvc.text.analysis import query_terms
 from memsvc.text.likeness_words import (
@@ -73,6 +74,7 @@ _ACRONYM = re.compile(r"\b(?:US|IT|WHO)\b")
 _LIKING = re.compile(r"\b(?:love|adore)(s?)(?= (?:\w+ing|to)\b)")
 """To love doing something is to like it much; to love somebody is not."""
 _HAN_LIKING = re.compile("(?:喜|(?<![可热恋亲敬酷偏钟心]))爱(?=[喝吃看听玩])")
+_DIGIT = re.compile(r"\d")
 _AS_WELL = re.compile(r"\s(?:too|as well)\s*[.!]*\s*\Z")
 _HALF_OF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?m\b\.?")
 
@@ -114,7 +116,7 @@ NOTHING = Gist()
 """The gist of what cannot be compared."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def gist_of(text: str, speaker: str = "") -> Gist:
     """Return what *text*, said by *speaker*, says; `NOTHING` for one that is too long, or without words."""
     if len(text) > MOST_CHARS:
@@ -222,13 +224,19 @@ def _words(sentence: str, *, is_user: bool) -> list[str]:
 
 def _tokens(sentence: str) -> Iterator[str]:
     text = _ACRONYM.sub(lambda match: f"{match[0]}.acronym", unicodedata.normalize("NFKC", sentence))
-    text = _CONTRACTION.sub(lambda match: _CONTRACTED[match[0].casefold().replace("’", "'")], text)
-    text = _CLITIC.sub("", _NEGATED.sub(" not", text)).casefold()
-    text = _HALF_OF_DAY.sub(r"\1m", text)
-    text = _AS_WELL.sub("", _HAN_LIKING.sub("喜欢", _LIKING.sub(r"like\1", text)))
-    text = _PHRASE.sub(lambda match: PHRASES[match[0]], text)
-    for pattern in _DATES:
-        text = pattern.sub(_date, text)
+    if "'" in text or "’" in text:
+        text = _CONTRACTION.sub(lambda match: _CONTRACTED[match[0].casefold().replace("’", "'")], text)
+        text = _CLITIC.sub("", _NEGATED.sub(" not", text))
+    text = _AS_WELL.sub("", _LIKING.sub(r"like\1", text.casefold()))
+    if not text.isascii():
+        text = _HAN_LIKING.sub("喜欢", text)
+    # Told by substrings first: few sentences have a phrase or a date, and to look for one at every place takes long.
+    if any(phrase in text for phrase in PHRASES):
+        text = _PHRASE.sub(lambda match: PHRASES[match[0]], text)
+    if "月" in text or _DIGIT.search(text):
+        text = _HALF_OF_DAY.sub(r"\1m", text)
+        for pattern in _DATES:
+            text = pattern.sub(_date, text)
     for match in _TOKEN.finditer(text):
         yield from segmenter().cut(match[0]) if match["han"] else (match[0],)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 
+from memsvc.domain.remembered import remembered
 from memsvc.text.analysis import terms
 from memsvc.text.dates import date_terms
 from memsvc.text.scripts import is_han
@@ -61,7 +61,7 @@ def _terms(text: str) -> tuple[str, ...]:
     return _remembered_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _remembered_terms(text: str) -> tuple[str, ...]:
     """Analyse a line once, though the next line of its session needs it too; days recur even more."""
     return tuple(terms(text))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from memsvc.domain.remembered import remembered
 from memsvc.text.stemming import bounded, fold, term_of
 
 WHOLE_MAX_CHARS = 40
@@ -27,7 +27,7 @@ _HUMP = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 Span = tuple[str, int, int]
 
 
-@lru_cache(maxsize=_CACHED_WORDS)
+@remembered(_CACHED_WORDS)
 def word_spans(word: str) -> tuple[Span, ...]:
     """Return the terms of *word* with their offsets in it, parts before the whole they make.
 
@@ -43,7 +43,7 @@ def word_spans(word: str) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-@lru_cache(maxsize=_CACHED_WORDS)
+@remembered(_CACHED_WORDS)
 def word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of *word* in the order of `word_spans`."""
     return tuple(term for term, _, _ in word_spans(word))

@@ -26,7 +26,7 @@ from memsvc.v1 import reminder_pb2 as memsvc_dot_v1_dot_reminder__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17memsvc/v1/context.proto\x12\tmemsvc.v1\x1a\x18memsvc/v1/reminder.proto\x1a\x15memsvc/v1/types.proto\"U\n\rContextShares\x12\x0c\n\x04\x63ore\x18\x01 \x01(\x01\x12\x0f\n\x07session\x18\x02 \x01(\x01\x12\x12\n\nshort_term\x18\x03 \x01(\x01\x12\x11\n\tlong_term\x18\x04 \x01(\x01\"\xa4\x02\n\x0e\x43ontextOptions\x12\x19\n\x0ctotal_tokens\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12(\n\x06shares\x18\x02 \x01(\x0b\x32\x18.memsvc.v1.ContextShares\x12+\n\x08sections\x18\x03 \x03(\x0e\x32\x19.memsvc.v1.ContextSection\x12!\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x16\n\x0erelevant_limit\x18\x05 \x01(\x05\x12\x11\n\tmin_score\x18\x06 \x01(\x01\x12\x0e\n\x06locale\x18\x07 \x01(\t\x12\x11\n\ttime_zone\x18\x08 \x01(\t\x12\x1e\n\x05\x61s_of\x18\t \x01(\x0b\x32\x0f.memsvc.v1.AsOfB\x0f\n\r_total_tokens\"\xc4\x01\n\x13\x42uildContextRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12*\n\x07options\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextOptions\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x06 \x01(\t\x12\x16\n\x0e\x65\x61rlier_cursor\x18\x07 \x01(\t\"\xdb\x01\n\x14\x42uildContextResponse\x12&\n\x04plan\x18\x01 \x01(\x0b\x32\x16.memsvc.v1.ContextPlanH\x00\x12&\n\x04item\x18\x02 \x01(\x0b\x32\x16.memsvc.v1.ContextItemH\x00\x12,\n\x07warning\x18\x03 \x01(\x0b\x32\x19.memsvc.v1.ContextWarningH\x00\x12,\n\x07summary\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextSummaryH\x00\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\tB\x07\n\x05\x65vent\"\x98\x01\n\x0b\x43ontextPlan\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0btoken_count\x18\x02 \x01(\x05\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\x05\x12\x11\n\ttokenizer\x18\x04 \x01(\t\x12+\n\x08sections\x18\x05 \x03(\x0b\x32\x19.memsvc.v1.PlannedSection\x12\x10\n\x08is_delta\x18\x06 \x01(\x08\"S\n\x0ePlannedSection\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x15\n\rbudget_tokens\x18\x02 \x01(\x05\"\xa4\x01\n\x0b\x43ontextItem\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\r\n\x05score\x18\x06 \x01(\x01\x12\x12\n\nis_excerpt\x18\x07 \x01(\x08\"{\n\x0e\x43ontextWarning\x12,\n\x08severity\x18\x01 \x01(\x0e\x32\x1a.memsvc.v1.ContextSeverity\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05value\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\"o\n\x0e\x43ontextLeftOut\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x12\n\nmemory_ids\x18\x04 \x03(\t\"\xf1\x01\n\x0e\x43ontextSummary\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10text_token_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_tokens\x18\x04 \x01(\x05\x12\x32\n\x08sections\x18\x05 \x03(\x0b\x32 .memsvc.v1.ContextSectionSummary\x12+\n\x08left_out\x18\x06 \x03(\x0b\x32\x19.memsvc.v1.ContextLeftOut\x12\x13\n\x0bremoved_ids\x18\x07 \x03(\t\x12\x16\n\x0e\x63ontext_cursor\x18\x08 \x01(\t\"l\n\x15\x43ontextSectionSummary\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x12\n\nitem_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"\xb5\x01\n\x14RenderContextRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12*\n\x07options\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextOptions\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12\x16\n\x0e\x65\x61rlier_cursor\x18\x06 \x01(\t\"~\n\x0f\x43ontextCitation\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12*\n\x07section\x18\x03 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\r\n\x05start\x18\x04 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x05 \x01(\x05\"\xc6\x01\n\x15RenderContextResponse\x12\x10\n\x08markdown\x18\x01 \x01(\t\x12-\n\tcitations\x18\x02 \x03(\x0b\x32\x1a.memsvc.v1.ContextCitation\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\x12+\n\x08warnings\x18\x04 \x03(\x0b\x32\x19.memsvc.v1.ContextWarning\x12*\n\x07summary\x18\x05 \x01(\x0b\x32\x19.memsvc.v1.ContextSummary\"T\n\x0fLoadCoreRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x11\n\ttime_zone\x18\x03 \x01(\t\"\xe7\x01\n\x10LoadCoreResponse\x12\x1f\n\x04\x63ore\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12!\n\x06\x61\x63tive\x18\x02 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12&\n\x0bpreferences\x18\x03 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12$\n\treminders\x18\x04 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x15\n\ris_incomplete\x18\x05 \x01(\x08\x12*\n\x03\x64ue\x18\x06 \x03(\x0b\x32\x1d.memsvc.v1.ReminderOccurrence*\xec\x01\n\x0e\x43ontextSection\x12\x1f\n\x1b\x43ONTEXT_SECTION_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXT_SECTION_GLOBAL_CORE\x10\x01\x12 \n\x1c\x43ONTEXT_SECTION_PROJECT_CORE\x10\x02\x12\x1b\n\x17\x43ONTEXT_SECTION_SESSION\x10\x03\x12\x1d\n\x19\x43ONTEXT_SECTION_LONG_TERM\x10\x04\x12\x1e\n\x1a\x43ONTEXT_SECTION_SHORT_TERM\x10\x05\x12\x1a\n\x16\x43ONTEXT_SECTION_GLOBAL\x10\x06*\x8b\x01\n\x0f\x43ontextSeverity\x12 \n\x1c\x43ONTEXT_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43ONTEXT_SEVERITY_INFO\x10\x01\x12\x1c\n\x18\x43ONTEXT_SEVERITY_WARNING\x10\x02\x12\x1d\n\x19\x43ONTEXT_SEVERITY_CRITICAL\x10\x03\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17memsvc/v1/context.proto\x12\tmemsvc.v1\x1a\x18memsvc/v1/reminder.proto\x1a\x15memsvc/v1/types.proto\"U\n\rContextShares\x12\x0c\n\x04\x63ore\x18\x01 \x01(\x01\x12\x0f\n\x07session\x18\x02 \x01(\x01\x12\x12\n\nshort_term\x18\x03 \x01(\x01\x12\x11\n\tlong_term\x18\x04 \x01(\x01\"\xa4\x02\n\x0e\x43ontextOptions\x12\x19\n\x0ctotal_tokens\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12(\n\x06shares\x18\x02 \x01(\x0b\x32\x18.memsvc.v1.ContextShares\x12+\n\x08sections\x18\x03 \x03(\x0e\x32\x19.memsvc.v1.ContextSection\x12!\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x16\n\x0erelevant_limit\x18\x05 \x01(\x05\x12\x11\n\tmin_score\x18\x06 \x01(\x01\x12\x0e\n\x06locale\x18\x07 \x01(\t\x12\x11\n\ttime_zone\x18\x08 \x01(\t\x12\x1e\n\x05\x61s_of\x18\t \x01(\x0b\x32\x0f.memsvc.v1.AsOfB\x0f\n\r_total_tokens\"\xc4\x01\n\x13\x42uildContextRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12*\n\x07options\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextOptions\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x06 \x01(\t\x12\x16\n\x0e\x65\x61rlier_cursor\x18\x07 \x01(\t\"\xe9\x01\n\x14\x42uildContextResponse\x12&\n\x04plan\x18\x01 \x01(\x0b\x32\x16.memsvc.v1.ContextPlanH\x00\x12(\n\x05items\x18\x06 \x01(\x0b\x32\x17.memsvc.v1.ContextItemsH\x00\x12,\n\x07warning\x18\x03 \x01(\x0b\x32\x19.memsvc.v1.ContextWarningH\x00\x12,\n\x07summary\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextSummaryH\x00\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\tB\x07\n\x05\x65ventJ\x04\x08\x02\x10\x03R\x04item\"\x98\x01\n\x0b\x43ontextPlan\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0btoken_count\x18\x02 \x01(\x05\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\x05\x12\x11\n\ttokenizer\x18\x04 \x01(\t\x12+\n\x08sections\x18\x05 \x03(\x0b\x32\x19.memsvc.v1.PlannedSection\x12\x10\n\x08is_delta\x18\x06 \x01(\x08\"S\n\x0ePlannedSection\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x15\n\rbudget_tokens\x18\x02 \x01(\x05\"5\n\x0c\x43ontextItems\x12%\n\x05items\x18\x01 \x03(\x0b\x32\x16.memsvc.v1.ContextItem\"\xa4\x01\n\x0b\x43ontextItem\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\r\n\x05score\x18\x06 \x01(\x01\x12\x12\n\nis_excerpt\x18\x07 \x01(\x08\"{\n\x0e\x43ontextWarning\x12,\n\x08severity\x18\x01 \x01(\x0e\x32\x1a.memsvc.v1.ContextSeverity\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05value\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\"o\n\x0e\x43ontextLeftOut\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x12\n\nmemory_ids\x18\x04 \x03(\t\"\xf1\x01\n\x0e\x43ontextSummary\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10text_token_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_tokens\x18\x04 \x01(\x05\x12\x32\n\x08sections\x18\x05 \x03(\x0b\x32 .memsvc.v1.ContextSectionSummary\x12+\n\x08left_out\x18\x06 \x03(\x0b\x32\x19.memsvc.v1.ContextLeftOut\x12\x13\n\x0bremoved_ids\x18\x07 \x03(\t\x12\x16\n\x0e\x63ontext_cursor\x18\x08 \x01(\t\"l\n\x15\x43ontextSectionSummary\x12*\n\x07section\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\x12\n\nitem_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"\xb5\x01\n\x14RenderContextRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12*\n\x07options\x18\x04 \x01(\x0b\x32\x19.memsvc.v1.ContextOptions\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12\x16\n\x0e\x65\x61rlier_cursor\x18\x06 \x01(\t\"~\n\x0f\x43ontextCitation\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12*\n\x07section\x18\x03 \x01(\x0e\x32\x19.memsvc.v1.ContextSection\x12\r\n\x05start\x18\x04 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x05 \x01(\x05\"\xc6\x01\n\x15RenderContextResponse\x12\x10\n\x08markdown\x18\x01 \x01(\t\x12-\n\tcitations\x18\x02 \x03(\x0b\x32\x1a.memsvc.v1.ContextCitation\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\x12+\n\x08warnings\x18\x04 \x03(\x0b\x32\x19.memsvc.v1.ContextWarning\x12*\n\x07summary\x18\x05 \x01(\x0b\x32\x19.memsvc.v1.ContextSummary\"T\n\x0fLoadCoreRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x11\n\ttime_zone\x18\x03 \x01(\t\"\xe7\x01\n\x10LoadCoreResponse\x12\x1f\n\x04\x63ore\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12!\n\x06\x61\x63tive\x18\x02 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12&\n\x0bpreferences\x18\x03 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12$\n\treminders\x18\x04 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x15\n\ris_incomplete\x18\x05 \x01(\x08\x12*\n\x03\x64ue\x18\x06 \x03(\x0b\x32\x1d.memsvc.v1.ReminderOccurrence*\xec\x01\n\x0e\x43ontextSection\x12\x1f\n\x1b\x43ONTEXT_SECTION_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXT_SECTION_GLOBAL_CORE\x10\x01\x12 \n\x1c\x43ONTEXT_SECTION_PROJECT_CORE\x10\x02\x12\x1b\n\x17\x43ONTEXT_SECTION_SESSION\x10\x03\x12\x1d\n\x19\x43ONTEXT_SECTION_LONG_TERM\x10\x04\x12\x1e\n\x1a\x43ONTEXT_SECTION_SHORT_TERM\x10\x05\x12\x1a\n\x16\x43ONTEXT_SECTION_GLOBAL\x10\x06*\x8b\x01\n\x0f\x43ontextSeverity\x12 \n\x1c\x43ONTEXT_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43ONTEXT_SEVERITY_INFO\x10\x01\x12\x1c\n\x18\x43ONTEXT_SEVERITY_WARNING\x10\x02\x12\x1d\n\x19\x43ONTEXT_SEVERITY_CRITICAL\x10\x03\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +34,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.context_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_CONTEXTSECTION']._serialized_start=2723
-  _globals['_CONTEXTSECTION']._serialized_end=2959
-  _globals['_CONTEXTSEVERITY']._serialized_start=2962
-  _globals['_CONTEXTSEVERITY']._serialized_end=3101
+  _globals['_CONTEXTSECTION']._serialized_start=2792
+  _globals['_CONTEXTSECTION']._serialized_end=3028
+  _globals['_CONTEXTSEVERITY']._serialized_start=3031
+  _globals['_CONTEXTSEVERITY']._serialized_end=3170
   _globals['_CONTEXTSHARES']._serialized_start=87
   _globals['_CONTEXTSHARES']._serialized_end=172
   _globals['_CONTEXTOPTIONS']._serialized_start=175
@@ -45,29 +45,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BUILDCONTEXTREQUEST']._serialized_start=470
   _globals['_BUILDCONTEXTREQUEST']._serialized_end=666
   _globals['_BUILDCONTEXTRESPONSE']._serialized_start=669
-  _globals['_BUILDCONTEXTRESPONSE']._serialized_end=888
-  _globals['_CONTEXTPLAN']._serialized_start=891
-  _globals['_CONTEXTPLAN']._serialized_end=1043
-  _globals['_PLANNEDSECTION']._serialized_start=1045
-  _globals['_PLANNEDSECTION']._serialized_end=1128
-  _globals['_CONTEXTITEM']._serialized_start=1131
-  _globals['_CONTEXTITEM']._serialized_end=1295
-  _globals['_CONTEXTWARNING']._serialized_start=1297
-  _globals['_CONTEXTWARNING']._serialized_end=1420
-  _globals['_CONTEXTLEFTOUT']._serialized_start=1422
-  _globals['_CONTEXTLEFTOUT']._serialized_end=1533
-  _globals['_CONTEXTSUMMARY']._serialized_start=1536
-  _globals['_CONTEXTSUMMARY']._serialized_end=1777
-  _globals['_CONTEXTSECTIONSUMMARY']._serialized_start=1779
-  _globals['_CONTEXTSECTIONSUMMARY']._serialized_end=1887
-  _globals['_RENDERCONTEXTREQUEST']._serialized_start=1890
-  _globals['_RENDERCONTEXTREQUEST']._serialized_end=2071
-  _globals['_CONTEXTCITATION']._serialized_start=2073
-  _globals['_CONTEXTCITATION']._serialized_end=2199
-  _globals['_RENDERCONTEXTRESPONSE']._serialized_start=2202
-  _globals['_RENDERCONTEXTRESPONSE']._serialized_end=2400
-  _globals['_LOADCOREREQUEST']._serialized_start=2402
-  _globals['_LOADCOREREQUEST']._serialized_end=2486
-  _globals['_LOADCORERESPONSE']._serialized_start=2489
-  _globals['_LOADCORERESPONSE']._serialized_end=2720
+  _globals['_BUILDCONTEXTRESPONSE']._serialized_end=902
+  _globals['_CONTEXTPLAN']._serialized_start=905
+  _globals['_CONTEXTPLAN']._serialized_end=1057
+  _globals['_PLANNEDSECTION']._serialized_start=1059
+  _globals['_PLANNEDSECTION']._serialized_end=1142
+  _globals['_CONTEXTITEMS']._serialized_start=1144
+  _globals['_CONTEXTITEMS']._serialized_end=1197
+  _globals['_CONTEXTITEM']._serialized_start=1200
+  _globals['_CONTEXTITEM']._serialized_end=1364
+  _globals['_CONTEXTWARNING']._serialized_start=1366
+  _globals['_CONTEXTWARNING']._serialized_end=1489
+  _globals['_CONTEXTLEFTOUT']._serialized_start=1491
+  _globals['_CONTEXTLEFTOUT']._serialized_end=1602
+  _globals['_CONTEXTSUMMARY']._serialized_start=1605
+  _globals['_CONTEXTSUMMARY']._serialized_end=1846
+  _globals['_CONTEXTSECTIONSUMMARY']._serialized_start=1848
+  _globals['_CONTEXTSECTIONSUMMARY']._serialized_end=1956
+  _globals['_RENDERCONTEXTREQUEST']._serialized_start=1959
+  _globals['_RENDERCONTEXTREQUEST']._serialized_end=2140
+  _globals['_CONTEXTCITATION']._serialized_start=2142
+  _globals['_CONTEXTCITATION']._serialized_end=2268
+  _globals['_RENDERCONTEXTRESPONSE']._serialized_start=2271
+  _globals['_RENDERCONTEXTRESPONSE']._serialized_end=2469
+  _globals['_LOADCOREREQUEST']._serialized_start=2471
+  _globals['_LOADCOREREQUEST']._serialized_end=2555
+  _globals['_LOADCORERESPONSE']._serialized_start=2558
+  _globals['_LOADCORERESPONSE']._serialized_end=2789
 # @@protoc_insertion_point(module_scope)

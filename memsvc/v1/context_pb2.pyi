@@ -310,7 +310,7 @@ class BuildContextResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PLAN_FIELD_NUMBER: _builtins.int
-    ITEM_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
@@ -323,8 +323,8 @@ class BuildContextResponse(_message.Message):
         """plan says what is going to come."""
 
     @_builtins.property
-    def item(self) -> Global___ContextItem:
-        """item is one memory."""
+    def items(self) -> Global___ContextItems:
+        """items are memories that became known together."""
 
     @_builtins.property
     def warning(self) -> Global___ContextWarning:
@@ -338,16 +338,16 @@ class BuildContextResponse(_message.Message):
         self,
         *,
         plan: Global___ContextPlan | None = ...,
-        item: Global___ContextItem | None = ...,
+        items: Global___ContextItems | None = ...,
         warning: Global___ContextWarning | None = ...,
         summary: Global___ContextSummary | None = ...,
         cursor: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "item", b"item", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event", b"event", "item", b"item", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["plan", "item", "warning", "summary"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["plan", "items", "warning", "summary"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -424,6 +424,35 @@ class PlannedSection(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlannedSection: _TypeAlias = PlannedSection  # noqa: Y015
+
+@_typing.final
+class ContextItems(_message.Message):
+    """ContextItems are memories of a context that became known together: what needs no search comes at once, the rest when the
+    search is done.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """items are in the order of the sections, and within a section as it says. At least one, at most 256; fewer when their
+        texts are long, so that a message stays under 1 MiB unless a single text is longer. A stream that is resumed may group
+        the same items otherwise.
+        """
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItems: _TypeAlias = ContextItems  # noqa: Y015
 
 @_typing.final
 class ContextItem(_message.Message):

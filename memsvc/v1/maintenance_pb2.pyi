@@ -46,7 +46,10 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     MAINTENANCE_STEP_COMPACT: _MaintenanceStep.ValueType  # 4
     """MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
     MAINTENANCE_STEP_CONSOLIDATE: _MaintenanceStep.ValueType  # 5
-    """MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them."""
+    """MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
+    looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
+    consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one sort of upkeep. Every step leaves alone what is not ACTIVE, withheld memories among it, and what
@@ -72,7 +75,10 @@ least important, of those the least often read, of those the oldest.
 MAINTENANCE_STEP_COMPACT: MaintenanceStep.ValueType  # 4
 """MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
 MAINTENANCE_STEP_CONSOLIDATE: MaintenanceStep.ValueType  # 5
-"""MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them."""
+"""MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
+looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
+consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:

@@ -10,6 +10,7 @@ from memsvc.engine.consolidation.finding import Finding
 from memsvc.engine.consolidation.merging import Merging
 from memsvc.engine.consolidation.step import Consolidating
 from memsvc.engine.consolidation.undoing import UndoConsolidation
+from memsvc.engine.consolidation.walking import Walking
 from memsvc.engine.consolidation.wording import Words
 from memsvc.engine.summaries.compacting import Compacting, LogRules, Writers
 from memsvc.engine.summaries.material import Material
@@ -42,6 +43,7 @@ def consolidating(settings: Settings, backends: Backends, index: Indexing, write
     summing = Summing(model, backends.tokenizer.count, redactor)
     material = Material(store.memories, backends.lexical)
     writers = Writers(committer, drafting, recording, writes.placing)
+    walking = Walking(store.feed, chosen.run_memories)
     rules = LogRules(chosen.log_days, chosen.log_tokens)
     return Consolidations(
         consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),
@@ -51,6 +53,6 @@ def consolidating(settings: Settings, backends: Backends, index: Indexing, write
         ),
         steps=(
             Compacting(store, writers, summing, rules),
-            Consolidating(store, finding, merging, committer, chosen.threshold),
+            Consolidating(store, finding, merging, committer, chosen.threshold, walking),
         ),
     )

@@ -10,6 +10,7 @@ from threading import Thread
 
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
+from memsvc.domain.remembered import forget_texts
 from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
 from memsvc.engine.lifecycle.backup import About, Backups
 from memsvc.engine.transfer.exporting import Exporting
@@ -59,7 +60,13 @@ def forgetting(
         ),
         Keeping(
             writes.accesses.flush,
-            (reads.core.forget, reads.contexts.forget, lambda _: index.embedding.forget_queries(), *forget_files),
+            (
+                reads.core.forget,
+                reads.contexts.forget,
+                lambda _: index.embedding.forget_queries(),
+                *forget_files,
+                lambda _: forget_texts(),
+            ),
         ),
         Place(directory.path, backups.names, (folder,)),
         backends.now,

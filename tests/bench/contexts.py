@@ -61,7 +61,7 @@ async def _streams(server: Server, requests: list[pb.BuildContextRequest]) -> li
             started = time.perf_counter()
             first = 0.0
             async for event in server.searches.BuildContext(request):
-                if not first and event.HasField("item"):
+                if not first and event.HasField("items"):
                     first = time.perf_counter() - started
             found.append(Streamed(first, time.perf_counter() - started))
     return found[min(WARM_UP, len(found) - 1) :]

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, vault, waits
+from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, transfer, vault, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -27,11 +27,12 @@ from tests.bench.server import Server, running_server
 from tests.bench.sessions import measure_sessions
 from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
+from tests.bench.transfer import measure_transfer
 from tests.bench.vault import measure_vault
 from tests.bench.waits import measure_waits
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, quality.PART, start.PART,
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART, maintenance.PART, quality.PART, start.PART,
     vault.PART,
 )  # fmt: skip
 """The parts as they are shown."""
@@ -75,7 +76,7 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
 def _sizes(plan: Plan) -> tuple[int, ...]:
     if plan.parts & {"latency", "contexts", "sessions", "ingest"}:
         return plan.sizes
-    return plan.sizes[-1:] if plan.parts & {"start", "maintenance"} else ()
+    return plan.sizes[-1:] if plan.parts & {"start", "maintenance", "transfer"} else ()
 
 
 async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) -> None:
@@ -102,6 +103,10 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             if is_largest and "ingest" in plan.parts:
                 step = screen.stage(f"{size}: searches while others are at work")
                 report.add(*await measure_waits(server, corpus, is_quick=plan.is_quick))
+                step()
+            if is_largest and "transfer" in plan.parts:
+                step = screen.stage(f"{size}: transfer")
+                report.add(*await measure_transfer(server, corpus.dimension, plan, Path(folder) / "other"))
                 step()
         if is_largest and "start" in plan.parts:
             report.add(*await measure_start(directory, size, plan))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PARTS = ("latency", "contexts", "sessions", "ingest", "maintenance", "quality", "start", "vault")
+PARTS = ("latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "quality", "start", "vault")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
+from memsvc.v1.context_pb2 import BuildContextResponse
 from tests.e2e.running import ServerProcess
+
+
+def text_of(events: Sequence[BuildContextResponse]) -> str:
+    """Return the text of a stream."""
+    texts = ((one.plan.text, *(item.text for item in one.items.items), one.summary.text) for one in events)
+    return "".join(chain.from_iterable(texts))
 
 
 def test_a_client_builds_renders_and_loads(server: ServerProcess, user: str) -> None:
@@ -29,8 +39,8 @@ def test_a_client_builds_renders_and_loads(server: ServerProcess, user: str) -> 
         )
         answers = [answer.WhichOneof("answer") for answer in client.stream_search("otter river", limit=3)]
 
-        assert "".join(event.plan.text + event.item.text + event.summary.text for event in events) == rendered.markdown
-        assert events[1:] == rest
+        assert text_of(events) == rendered.markdown
+        assert text_of(events[1:]) == text_of(rest)
         assert {rule.id, fact.id} == {citation.memory_id for citation in rendered.citations}
         assert [rule.id] == [memory.id for memory in client.load_core().core]
         assert answers == ["early", "fused"]

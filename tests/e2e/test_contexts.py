@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -49,7 +49,16 @@ def load(stubs: Stubs, scope: types.Scope, **request: Any) -> list[list[str]]:
 
 def text_of(events: Sequence[pb.BuildContextResponse]) -> str:
     """Return the text of a stream."""
-    return "".join(event.plan.text + event.item.text + event.summary.text for event in events)
+    return "".join(text for event in events for text in (event.plan.text, *_texts(event), event.summary.text))
+
+
+def items_of(events: Iterable[pb.BuildContextResponse]) -> list[pb.ContextItem]:
+    """Return the memories of a stream."""
+    return [item for event in events for item in event.items.items]
+
+
+def _texts(event: pb.BuildContextResponse) -> list[str]:
+    return [item.text for item in event.items.items]
 
 
 def settle(stubs: Stubs, scope: types.Scope) -> dict[str, types.Memory]:
@@ -74,7 +83,7 @@ def test_a_stream_is_plan_items_and_summary(stubs: Stubs, home: types.Scope) -> 
     rendered = render(stubs, home, query="水獭 otters sleep")
 
     kinds = [event.WhichOneof("event") for event in events]
-    items = [event.item for event in events if event.HasField("item")]
+    items = items_of(events)
     assert ("plan", "summary") == (kinds[0], kinds[-1])
     assert kinds.count("plan") == kinds.count("summary") == 1
     assert [item.section for item in items] == sorted(item.section for item in items)
@@ -84,8 +93,8 @@ def test_a_stream_is_plan_items_and_summary(stubs: Stubs, home: types.Scope) -> 
     assert len({event.cursor for event in events}) == len(events)
     assert text_of(events) == rendered.markdown
     assert rendered.token_count == events[-1].summary.token_count <= events[0].plan.total_tokens == 128_000
-    parts = [event.plan.token_count + event.item.token_count + event.summary.text_token_count for event in events]
-    assert sum(parts) == rendered.token_count
+    frame = [event.plan.token_count + event.summary.text_token_count for event in events]
+    assert sum(frame) + sum(item.token_count for item in items) == rendered.token_count
     assert "o200k_base" == events[0].plan.tokenizer
     assert cited_ids(rendered.markdown) == [citation.memory_id for citation in rendered.citations]
     for citation, item in zip(rendered.citations, items, strict=True):
@@ -135,7 +144,7 @@ def test_shares_and_sections_can_be_chosen(stubs: Stubs, home: types.Scope) -> N
     (planned,) = events[0].plan.sections
     assert planned.section == pb.CONTEXT_SECTION_SESSION
     assert 9_500 < planned.budget_tokens <= 10_000
-    assert {event.item.section for event in events if event.HasField("item")} == {pb.CONTEXT_SECTION_SESSION}
+    assert {item.section for item in items_of(events)} == {pb.CONTEXT_SECTION_SESSION}
 
 
 def test_a_broken_stream_is_resumed(stubs: Stubs, home: types.Scope) -> None:
@@ -287,7 +296,7 @@ def test_a_context_of_another_moment(stubs: Stubs, home: types.Scope) -> None:
     then = stream(stubs, home, query="水獭 otters sleep", options=Options(as_of=types.AsOf(known_time=known)))
     now = render(stubs, home, query="水獭 otters sleep").markdown
 
-    assert [event.item.text for event in then] == [event.item.text for event in events]
+    assert [_texts(event) for event in then] == [_texts(event) for event in events]
     assert all(word in now for word in ("at length", "otters eat", "撤回了", "Fridays"))
     assert "水獭睡在" not in now
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Hashable, Iterator, Sequence
 
 from memsvc.domain.memory import Memory
+from memsvc.engine.courtesy import COURTESY
 from memsvc.text.likeness import gist_of
 
 MOST = 1_000_000
@@ -13,10 +14,11 @@ MOST = 1_000_000
 
 
 class Meeting:
-    """Remembers how the memories of one pass over all of them begin.
+    """Remembers how memories begin, those of one pass over all of them and those that were changed since.
 
     Of memories that say the same the first sentences do, so they have the same letters or state the same; and of two
-    such memories the second one meets the first. Only a help: where nothing is remembered of a pass, all are taken.
+    such memories the second one meets the first. Only a help: where not all that came before is remembered, all are
+    taken.
     """
 
     def __init__(self) -> None:
@@ -24,11 +26,12 @@ class Meeting:
         self._lock = threading.Lock()
         self._pass: Hashable = None
         self._met: set[int] = set()
+        self._all: set[int] | None = None
 
     def worth_comparing(self, walk: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
         """Return those of the next *memories* of a *walk* that begin as one before them, in their order.
 
-        A walk that goes on after another one has begun is not remembered: then all are returned.
+        Searches go first. A walk that goes on after another one has begun is not remembered: then all are returned.
         """
         with self._lock:
             if is_first:
@@ -36,13 +39,29 @@ class Meeting:
             if self._pass != walk or len(self._met) > MOST:
                 self._pass, self._met = None, set()
                 return list(memories)
-            return [memory for memory in memories if self._meets(memory)]
+            return [memory for memory in memories if _meets(memory, self._met)]
 
-    def _meets(self, memory: Memory) -> bool:
-        marks = set(_marks(memory))
-        is_known = not marks.isdisjoint(self._met)
-        self._met |= marks
-        return is_known
+    def finish(self, walk: Hashable) -> None:
+        """Take a walk that is over for one over all memories: what changes from now on is compared with them."""
+        with self._lock:
+            self._all = self._met if self._pass == walk else None
+            self._pass, self._met = None, set()
+
+    def worth_comparing_again(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Return those of *memories* changed since the last finished walk that begin as any memory, or as they did."""
+        with self._lock:
+            if self._all is None or len(self._all) > MOST:
+                self._all = None
+                return list(memories)
+            return [memory for memory in memories if _meets(memory, self._all)]
+
+
+def _meets(memory: Memory, met: set[int]) -> bool:
+    COURTESY.give_way()
+    marks = set(_marks(memory))
+    is_known = not marks.isdisjoint(met)
+    met |= marks
+    return is_known
 
 
 def _marks(memory: Memory) -> Iterator[int]:

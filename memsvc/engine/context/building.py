@@ -28,6 +28,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.query import SearchHit, SearchReply
+from memsvc.domain.repetition import Saying
 from memsvc.engine.context.choosing import Choosing
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.ending import Ending, opening
@@ -37,9 +38,11 @@ from memsvc.engine.context.gathering import (
     Gathers,
     section_of,
 )
+from memsvc.engine.context.kept import Kept
 from memsvc.engine.context.ledger import Ledger
-from memsvc.engine.context.lines import Lines
+from memsvc.engine.context.lines import Line, Lines
 from memsvc.engine.context.noticing import Notices
+from memsvc.engine.context.told import Told
 from memsvc.ports.tokenizer import Tokenizer
 
 MARGIN_SECONDS = 0.05
@@ -57,11 +60,15 @@ class Materials:
         session_size: Returns how many tokens the scope's session holds, and may hold; None: nothing keeps count.
         earlier: What an earlier context holds, by id; None: no delta is wanted.
         least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
+        lines: Lines of memories that were made for earlier contexts.
+        sayings: What memories say, worked out for earlier contexts.
     """
 
     gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
+    lines: Kept[Line]
+    sayings: Kept[Saying]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, Held] | None = None
     least_core_trust: float = 0.0
@@ -82,10 +89,10 @@ class Building:
         self.earlier = materials.earlier
         self._materials = materials
         self._now = now
-        self._lines = Lines(query, now, materials.tokenizer)
+        self._lines = Lines(query, now, materials.tokenizer, materials.lines)
         self._notices = Notices(query.locale)
         self._ending = Ending(query, materials.tokenizer, materials.earlier)
-        self._choosing = Choosing(self._lines, self.ledger, Allowance(0, query.shares))
+        self._choosing = self._nothing_to_spend()
         self._pending: Future[SearchReply] | None = None
         self._skipped: list[Section] = []
         self._gathered: dict[Section, list[Memory]] = {}
@@ -118,7 +125,8 @@ class Building:
             self._pending = self._materials.search(self.deadline)
         self.ledger.texts.append(text)
         allowance = Allowance(free, self.query.shares, [*filter(self._is_possible, Section)])
-        self._choosing = Choosing(self._lines, self.ledger, allowance, self.earlier, self._coming)
+        told = Told(self._materials.sayings)
+        self._choosing = Choosing(self._lines, self.ledger, allowance, told, self.earlier, self._coming)
         yield [plan, *self._core()]
         if self._begins(Section.SESSION):
             yield self._session()
@@ -133,9 +141,13 @@ class Building:
             rest.append(self._notices.late(self._skipped))
         rest.append(self._ending.summary(self.ledger, sections))
         # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self._choosing = [], Choosing(self._lines, self.ledger, Allowance(0, self.query.shares))
+        self.ledger.texts, self._choosing = [], self._nothing_to_spend()
         self._pending, self._gathered = None, {}
         yield rest
+
+    def _nothing_to_spend(self) -> Choosing:
+        allowance = Allowance(0, self.query.shares)
+        return Choosing(self._lines, self.ledger, allowance, Told(self._materials.sayings))
 
     def _read(self, section: Section) -> list[Memory]:
         """Return the memories of the session, or those of the last days; read once."""

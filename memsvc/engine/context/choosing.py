@@ -44,10 +44,11 @@ class Choosing:
         lines: Lines,
         ledger: Ledger,
         allowance: Allowance,
+        told: Told,
         earlier: Mapping[str, Held] | None = None,
         coming: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
     ) -> None:
-        """Spend of *allowance*, keep the books in *ledger*.
+        """Spend of *allowance*, keep the books in *ledger*, show nothing that was *told*.
 
         *earlier* is what the receiver holds already, *coming* returns what a later section would show, if known.
         """
@@ -56,7 +57,7 @@ class Choosing:
         self._ledger = ledger
         self._allowance = allowance
         self._earlier = earlier or {}
-        self._told = Told()
+        self._told = told
 
     def in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
         """Choose and show memories in the order given; of those that say the same, the one changed last.
@@ -167,8 +168,8 @@ class Choosing:
 
 def _most_tokens(memory: Memory) -> int:
     """Return a number of tokens that a memory's line does not exceed: none has less than a byte."""
-    texts = (memory.content, memory.title, memory.speaker)
-    return _FRONT_TOKENS + sum(len(text.encode(errors="replace")) for text in texts)
+    text = f"{memory.content}{memory.title}{memory.speaker}"
+    return _FRONT_TOKENS + (len(text) if text.isascii() else len(text.encode(errors="replace")))
 
 
 def _part(hit: SearchHit) -> str:

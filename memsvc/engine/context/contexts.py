@@ -14,11 +14,14 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.query import SearchReply
+from memsvc.domain.repetition import Saying
 from memsvc.domain.scope import Scope
 from memsvc.engine.context.building import Building, Materials
 from memsvc.engine.context.core import Core
 from memsvc.engine.context.counting import Counting
 from memsvc.engine.context.gathering import Gathering, search_of
+from memsvc.engine.context.kept import Kept
+from memsvc.engine.context.lines import Line
 from memsvc.engine.context.past import PastGathering
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.read.recall import Recall
@@ -27,6 +30,7 @@ from memsvc.ports.tokenizer import Tokenizer
 
 KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048
+KEPT_LINES = 4_096
 KEPT_CHARS = 32 * 1024 * 1024
 """Beyond one of these, the user who has most of it loses the oldest context."""
 ID_BYTES = 12
@@ -141,6 +145,7 @@ class Contexts:
     def __init__(self, sources: Sources, *, threads: int) -> None:
         self._sources = sources
         self._tokenizer = Counting(sources.tokenizer)
+        self._lines, self._sayings = Kept[Line](KEPT_LINES), Kept[Saying](KEPT_LINES)
         self._gathering = Gathering(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
@@ -151,7 +156,10 @@ class Contexts:
         self._searching.shutdown(cancel_futures=True)
 
     def forget(self, owner: str) -> None:
-        """Drop the contexts of an owner; they cannot be resumed or compared with any more."""
+        """Drop the contexts of an owner, which cannot be gone on with any more, and every text that is kept."""
+        self._lines.clear()
+        self._sayings.clear()
+        self._tokenizer.clear()
         with self._lock:
             for run_id in [run.id for run in self._runs.values() if run.scope.owner == owner]:
                 del self._runs[run_id]
@@ -168,6 +176,8 @@ class Contexts:
             gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
             tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
+            lines=self._lines,
+            sayings=self._sayings,
             session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
             least_core_trust=sources.least_core_trust,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 from memsvc.ports.tokenizer import Tokenizer
@@ -19,11 +18,15 @@ class Counting:
         """Count by *tokenizer*."""
         self.name, self.adds_up = tokenizer.name, tokenizer.adds_up
         self._tokenizer = tokenizer
-        self._kept: Callable[[str], int] = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
+        self._kept = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
 
     def count(self, text: str) -> int:
         """Count the tokens of *text*."""
         return self._kept(text) if len(text) <= KEPT_CHARS else self._tokenizer.count(text)
+
+    def clear(self) -> None:
+        """Forget every text."""
+        self._kept.cache_clear()
 
     def ping(self) -> None:
         """Return when the tokenizer answers."""

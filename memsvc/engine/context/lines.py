@@ -9,6 +9,7 @@ from datetime import datetime
 from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.memory import Memory
+from memsvc.engine.context.kept import Kept, identity
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.phrases import age, heading, origin_mark
 
@@ -16,6 +17,8 @@ ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
 CHARS_A_TOKEN = 8
 """No text of a language has fewer tokens than one for so many characters; what is longer need not be counted."""
+KEPT_CHARS = 1_000
+"""Lines of longer contents are made anew each time; so what is kept stays small."""
 _LEAST_CHARS = 24
 """A shorter piece says nothing."""
 _NEARLY = 8
@@ -75,11 +78,13 @@ class Lines:
     costs of the texts add up to that of the whole.
     """
 
-    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> None:
+    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: Kept[Line]) -> None:
+        """Write for *query* as of *now*, tokens counted by *tokenizer*; what is in *kept* need not be made again."""
         self._locale, self._zone = query.locale, query.zone
         self._today = now.astimezone(query.zone).date()
         self.cost = self._count = tokenizer.count
         self._headings: dict[Section, Line] = {}
+        self._kept = kept
 
     def heading(self, section: Section) -> Line:
         """Return the line above a section."""
@@ -95,16 +100,26 @@ class Lines:
         """
         if most <= 0:
             return None
+        if len(memory.content) <= KEPT_CHARS and (line := self._short(section, memory)).tokens <= most:
+            return line
         front = self._front(section, memory)
         for body, is_excerpt in _bodies(memory, part):
-            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
+            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, is_excerpt)).tokens <= most:
                 return line
         return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
-    def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
+    def _short(self, section: Section, memory: Memory) -> Line:
+        """Return the line that shows all of a memory, made once a day."""
+        key = (section is Section.SESSION, self._locale, self._zone.key, self._today, identity(memory))
+        line = self._kept.get(key)
+        if line is None:
+            line = self._whole(self._front(section, memory), memory.content, is_excerpt=False)
+            self._kept.keep(key, line)
+        return line
+
+    def _whole(self, front: str, body: str, is_excerpt: bool) -> Line:  # noqa: FBT001 - an outcome
         text = f"{front}{_as_data(body)}\n"
-        tokens = self._count(text)
-        return Line(text, tokens, body if is_excerpt else "") if tokens <= most else None
+        return Line(text, self._count(text), body if is_excerpt else "")
 
     def _cut(self, front: str, body: str, most: int) -> Line | None:
         """Return the beginning of a body, nearly as much of it as there is room for."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.repetition import Saying, is_near_duplicate
+from memsvc.engine.context.kept import Kept, identity
 
 THRESHOLD = 0.85
 COMPARED_CHARS = 2_000
@@ -16,7 +16,9 @@ _Bucket = tuple[str, tuple[str, ...]]
 class Told:
     """The memories that were chosen so far. What they say is worked out when the first one is compared with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Kept[Saying]) -> None:
+        """Begin with none; what is in *kept* need not be worked out again."""
+        self._kept = kept
         self._waiting: list[Memory] = []
         self._sayings: dict[_Bucket, list[tuple[Saying, Memory]]] = {}
 
@@ -27,22 +29,30 @@ class Told:
     def twin(self, memory: Memory) -> Memory | None:
         """Return the first chosen memory that says the same as this one, or nearly."""
         for chosen in self._waiting:
-            saying = _saying(chosen)
+            saying = self._saying(chosen)
             self._sayings.setdefault(saying.bucket, []).append((saying, chosen))
         self._waiting.clear()
-        return _same(_saying(memory), self._sayings)
+        return _same(self._saying(memory), self._sayings)
 
     def groups(self, memories: Sequence[Memory]) -> list[list[Memory]]:
         """Return memories that say the same together, the one changed last first, in the order of the first of each."""
         groups: dict[str, list[Memory]] = {}
         sayings: dict[_Bucket, list[tuple[Saying, Memory]]] = {}
         for memory in memories:
-            saying = _saying(memory)
+            saying = self._saying(memory)
             twin = _same(saying, sayings)
             if twin is None:
                 sayings.setdefault(saying.bucket, []).append((saying, memory))
             groups.setdefault((twin or memory).id, []).append(memory)
         return [sorted(group, key=lambda one: (one.update_time, one.row), reverse=True) for group in groups.values()]
+
+    def _saying(self, memory: Memory) -> Saying:
+        key = identity(memory)
+        saying = self._kept.get(key)
+        if saying is None:
+            saying = _said(memory)
+            self._kept.keep(key, saying)
+        return saying
 
 
 def _same(saying: Saying, sayings: Mapping[_Bucket, Sequence[tuple[Saying, Memory]]]) -> Memory | None:
@@ -50,15 +60,10 @@ def _same(saying: Saying, sayings: Mapping[_Bucket, Sequence[tuple[Saying, Memor
     return next((memory for other, memory in others if is_near_duplicate(saying, other, THRESHOLD)), None)
 
 
-def _saying(memory: Memory) -> Saying:
+def _said(memory: Memory) -> Saying:
     beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
     happened_on = "" if memory.event_time is None else f"{memory.event_time:%Y-%m-%d}"
-    return _kept_saying(memory.title, memory.content[:COMPARED_CHARS], beyond, (memory.speaker, happened_on))
-
-
-@lru_cache(maxsize=4096)
-def _kept_saying(title: str, content: str, beyond: str, marks: tuple[str, str]) -> Saying:
-    """Return what a memory says; a context that is built again asks for the same ones."""
+    content, title = memory.content[:COMPARED_CHARS], memory.title
     # A title that is the beginning of the content says nothing.
     text = content if content.lstrip().startswith(title) else f"{title} {content}"
-    return Saying.of(text, beyond=beyond, marks=marks)
+    return Saying.of(text, beyond=beyond, marks=(memory.speaker, happened_on))

@@ -158,12 +158,12 @@ class MemoryFields(Line):
     title: Title = ""
     summary: Summary = ""
     source: Source = ""
-    tags: list[Tag] = Field(default=[], max_length=limits.TAGS)
-    keywords: list[tuple[Term, Share]] = Field(default=[], max_length=limits.KEYWORDS)
-    related_ids: list[Id] = Field(default=[], max_length=limits.RELATED_IDS)
-    derived_from: list[Id] = Field(default=[], max_length=limits.DERIVED_FROM)
-    file_refs: list[FileRefPart] = Field(default=[], max_length=limits.FILE_REFS)
-    metadata: Metadata = Field(default={})
+    tags: list[Tag] = Field(default_factory=list, max_length=limits.TAGS)
+    keywords: list[tuple[Term, Share]] = Field(default_factory=list, max_length=limits.KEYWORDS)
+    related_ids: list[Id] = Field(default_factory=list, max_length=limits.RELATED_IDS)
+    derived_from: list[Id] = Field(default_factory=list, max_length=limits.DERIVED_FROM)
+    file_refs: list[FileRefPart] = Field(default_factory=list, max_length=limits.FILE_REFS)
+    metadata: Metadata = Field(default_factory=dict)
     supersedes_id: IdOrNone = ""
     superseded_by_id: IdOrNone = ""
     access_count: Count = 0
@@ -179,7 +179,7 @@ class ToolCallPart(BaseModel):
 
     id: str
     name: str
-    arguments: dict[str, JsonValue] = Field(default={})
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class MessagePart(BaseModel):
@@ -193,7 +193,7 @@ class MessagePart(BaseModel):
     state: MessageState
     is_pinned: bool = False
     is_empty: bool = False
-    tool_calls: list[ToolCallPart] = Field(default=[], max_length=limits.TOOL_CALLS)
+    tool_calls: list[ToolCallPart] = Field(default_factory=list, max_length=limits.TOOL_CALLS)
     tool_call_id: str = ""
     summary_id: IdOrNone = ""
 
@@ -234,10 +234,10 @@ class MemoryLine(MemoryFields):
     claims_content: bool = False
     previous_id: IdOrNone = ""
     message: MessagePart | None = None
-    statements: list[StatementPart] = Field(default=[], max_length=limits.STATEMENTS)
+    statements: list[StatementPart] = Field(default_factory=list, max_length=limits.STATEMENTS)
     given_vector: GivenVectorPart | None = None
-    vectors: list[VectorPart] = Field(default=[])
-    acknowledged: list[AcknowledgedPart] = Field(default=[], max_length=10_000)
+    vectors: list[VectorPart] = Field(default_factory=list)
+    acknowledged: list[AcknowledgedPart] = Field(default_factory=list, max_length=10_000)
 
 
 class RevisionLine(MemoryFields):
@@ -259,7 +259,7 @@ class SessionLine(Line):
     last_ordinal: Count = 0
     flushed_ordinal: Count = 0
     trim_count: Count = 0
-    metadata: Metadata = Field(default={})
+    metadata: Metadata = Field(default_factory=dict)
     last_message_time: Moment | None = None
     end_time: Moment | None = None
     trim_time: Moment | None = None

@@ -72,20 +72,31 @@ class Parser:
             InvalidRequestError: A line is wrong; the field says which one. Batches yielded before are good.
         """
         self._rest += data
-        start = 0
+        end_of_lines = data.rfind(b"\n") + 1
+        if end_of_lines:
+            whole = bytes(self._rest[: len(self._rest) - len(data) + end_of_lines])
+            del self._rest[: len(whole)]
+            yield from self._all_of(whole)
+        if len(self._rest) > LINE_BYTES:
+            raise bad_line(self._lines + 1, "", f"is longer than {LINE_BYTES} bytes")
+
+    def _all_of(self, data: bytes) -> Iterator[Batch]:
+        begin = 0
         try:
-            while (end := self._rest.find(b"\n", start)) >= 0:
-                line = bytes(self._rest[start : end + 1])
-                start = end + 1
-                yield from self._line(line)
+            while begin < len(data):
+                end = data.index(b"\n", begin)
+                line = self._read(data[begin:end])
+                if isinstance(line, lines.FooterLine):
+                    self._end(line, data[:begin])
+                else:
+                    yield from self._take(line, end + 1 - begin)
+                begin = end + 1
         except InvalidRequestError:
             # What is good before the bad line is stored.
             yield from self._flush()
             raise
-        finally:
-            del self._rest[:start]
-        if len(self._rest) > LINE_BYTES:
-            raise bad_line(self._lines + 1, "", f"is longer than {LINE_BYTES} bytes")
+        if self._footer is None:
+            self._digest.update(data)
 
     def finish(self) -> Iterator[Batch]:
         """Yield what is left at the end of the file.
@@ -104,23 +115,26 @@ class Parser:
                 number, "record", "must be 'footer': the file was cut; send it whole, what is stored is kept"
             )
 
-    def _line(self, raw: bytes) -> Iterator[Batch]:
+    def _read(self, raw: bytes) -> lines.Line | str:
         COURTESY.give_way()
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")
-        line = read_line(self._lines, raw[:-1])
-        if isinstance(line, lines.FooterLine):
-            self._check_footer(line)
-            self._footer = line
-            return
-        self._digest.update(raw)
+        return read_line(self._lines, raw)
+
+    def _take(self, line: lines.Line | str, size: int) -> Iterator[Batch]:
         if self.header is None:
             self.header = self._header(line)
             return
         name = line if isinstance(line, str) else line.record
         self._counts[name] = self._counts.get(name, 0) + 1
-        yield from self._add(line, len(raw))
+        yield from self._add(line, size)
+
+    def _end(self, line: lines.FooterLine, before: bytes) -> None:
+        """Take the last line; *before* it came these bytes, which are not in the digest yet."""
+        self._digest.update(before)
+        self._check_footer(line)
+        self._footer = line
 
     def _header(self, line: object) -> lines.HeaderLine:
         if not isinstance(line, lines.HeaderLine):

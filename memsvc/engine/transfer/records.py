@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import Any
-
-import numpy as np
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.entries import View
@@ -22,6 +19,7 @@ from memsvc.engine.transfer.reading import bad_line
 Value = Stored | Session | Conflict | Checkpoint | Tombstone
 Vectors = tuple[tuple[str, int, bytes], ...]
 """View, ordinal and float32 bytes."""
+FLOAT_BYTES = 4
 
 
 def value_of(line: Any, scope: Scope) -> Value:
@@ -46,7 +44,7 @@ def _stored(line: lines.MemoryLine, scope: Scope) -> Stored:
         line.action,
         line.previous_id,
         None if line.message is None else _message(line.message),
-        b"" if given is None else b64decode(given.data),
+        b"" if given is None else given.data,
         "" if given is None else given.model,
         _statements(line),
         tuple(sorted((one.day, one.slot, one.time) for one in line.acknowledged)),
@@ -136,11 +134,9 @@ def vectors_of(number: int, line: lines.MemoryLine, header: lines.HeaderLine | N
         raise bad_line(number, "vectors", "must not be there: the header names no embedding")
     found = []
     for place, part in enumerate(line.vectors):
-        raw = b64decode(part.data)
-        numbers = np.frombuffer(raw, dtype="<f4")
-        if len(numbers) != space.dimension or not np.isfinite(numbers).all() or not numbers.any():
-            raise bad_line(number, f"vectors[{place}].data", f"must be {space.dimension} finite numbers, not all 0")
+        if len(part.data) != FLOAT_BYTES * space.dimension:
+            raise bad_line(number, f"vectors[{place}].data", f"must be {space.dimension} numbers")
         if part.view not in View.__members__:
             raise bad_line(number, f"vectors[{place}].view", "must be CHUNK or SENTENCES")
-        found.append((part.view, part.ordinal, raw))
+        found.append((part.view, part.ordinal, part.data))
     return tuple(found)

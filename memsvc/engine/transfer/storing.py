@@ -141,7 +141,9 @@ class _Storing:
 
     def _restored(self, record: Record, stored: Stored, previous_row: int | None) -> Restored:
         session, stored = self._message_session(record, stored)
-        memory = replace(stored.memory, previous_row=previous_row)
+        memory = stored.memory
+        if memory.previous_row != previous_row:
+            memory = replace(memory, previous_row=previous_row)
         new = StoreRecord(
             memory,
             chunks_of(memory.content),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
-from binascii import Error as Base64Error
+from binascii import a2b_base64
 from datetime import UTC
 from typing import Annotated
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     AwareDatetime,
+    BeforeValidator,
     Field,
     JsonValue,
     StringConstraints,
@@ -66,15 +67,17 @@ def _depth(value: JsonValue) -> int:
     return 0
 
 
-def _vector(text: str) -> str:
+def _vector(text: object) -> bytes:
     try:
-        raw = b64decode(text, validate=True)
-    except (Base64Error, ValueError):
+        raw = a2b_base64(text, strict_mode=True) if isinstance(text, str) else b""
+    except ValueError:
         raw = b""
-    if not raw or len(raw) % 4:
-        message = "must be base64 of float32 numbers"
+    numbers = np.frombuffer(raw if len(raw) % 4 == 0 else b"", dtype="<f4")
+    # Of no number all are finite; but there must be one that is not 0.
+    if not (numbers.any() and np.isfinite(numbers).all()):
+        message = "must be base64 of finite float32 numbers, not all of them 0"
         raise ValueError(message)
-    return text
+    return raw
 
 
 Id = Annotated[str, StringConstraints(pattern=_UUID)]
@@ -100,4 +103,5 @@ Summary = Annotated[str, StringConstraints(max_length=limits.SUMMARY), Plain]
 Source = Annotated[str, StringConstraints(max_length=limits.SOURCE), Plain]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG), Plain]
 Term = Annotated[str, StringConstraints(min_length=1, max_length=limits.KEYWORD), Plain]
-Data = Annotated[str, AfterValidator(_vector)]
+Data = Annotated[bytes, BeforeValidator(_vector)]
+"""The float32 bytes of a vector; in base64 in the line."""

@@ -149,7 +149,7 @@ class Maintenance:
                 yield run.progress(step.kind, changes)
             cursor = part.next
             if cursor == BEGINNING:
-                run.tallies[step.kind] = replace(run.tallies[step.kind], is_complete=True)
+                run.tallies[step.kind] = replace(run.tallies[step.kind], is_complete=not part.is_paused)
                 break
         run.tallies[step.kind] = replace(run.tallies[step.kind], seconds=time.perf_counter() - started)
         yield run.progress(step.kind)

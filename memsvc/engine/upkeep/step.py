@@ -20,10 +20,12 @@ class Part:
     Attributes:
         due: May be empty although more parts follow, when those that were looked at need nothing.
         next: The cursor of the next part; BEGINNING: there is none.
+        is_paused: Whether more follows all the same, in another run.
     """
 
     due: tuple[Due, ...]
     next: str = BEGINNING
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ from memsvc.v1 import types_pb2 as types
 
 _NO_FILTER = types.Filter()
 RELEVANT_LIMIT = 50
+PACK_ITEMS = 256
+PACK_CHARS = 192 * 1024
+"""What one message of a stream carries: a character takes at most four bytes, so that it stays under 1 MiB."""
 LOAD_LIMIT = 50
 
 
@@ -62,8 +65,20 @@ def context_query_from_proto(
 
 
 def responses_to_proto(run_id: bytes, events: Iterable[tuple[int, Event]]) -> list[pb.BuildContextResponse]:
-    """Return events as the stream tells them, each with its cursor."""
-    return [_response(run_id, index, event) for index, event in events]
+    """Return events as the stream tells them, each with its cursor; items that follow one another go together."""
+    responses: list[pb.BuildContextResponse] = []
+    pack: list[Item] = []
+    end = chars = 0
+    for index, event in events:
+        if pack and (not isinstance(event, Item) or len(pack) == PACK_ITEMS or chars + len(event.text) > PACK_CHARS):
+            responses.append(_items(run_id, end, pack))
+            pack, chars = [], 0
+        if isinstance(event, Item):
+            pack.append(event)
+            end, chars = index, chars + len(event.text)
+        else:
+            responses.append(_response(run_id, index, event))
+    return [*responses, _items(run_id, end, pack)] if pack else responses
 
 
 def rendered_to_proto(rendered: Rendered) -> pb.RenderContextResponse:
@@ -114,10 +129,24 @@ def _earlier(cursor: str) -> tuple[bytes, int] | None:
     return tokens.context_place(cursor, field="earlier_cursor") if cursor else None
 
 
-def _response(run_id: bytes, index: int, event: Event) -> pb.BuildContextResponse:
+def _items(run_id: bytes, end: int, items: Sequence[Item]) -> pb.BuildContextResponse:
+    response = pb.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
+    add = response.items.items.add
+    for item in items:
+        add(
+            section=SECTION.to_proto[item.section],
+            memory_id=item.memory_id,
+            revision=item.revision,
+            text=item.text,
+            token_count=item.token_count,
+            score=item.score,
+            is_excerpt=item.is_excerpt,
+        )
+    return response
+
+
+def _response(run_id: bytes, index: int, event: Plan | Notice | Summary) -> pb.BuildContextResponse:
     cursor = tokens.context_cursor(run_id, index)
-    if isinstance(event, Item):
-        return pb.BuildContextResponse(item=_item(event), cursor=cursor)
     if isinstance(event, Plan):
         return pb.BuildContextResponse(plan=_plan(event), cursor=cursor)
     if isinstance(event, Notice):
@@ -136,18 +165,6 @@ def _plan(plan: Plan) -> pb.ContextPlan:
             for section, budget in plan.sections
         ],
         is_delta=plan.is_delta,
-    )
-
-
-def _item(item: Item) -> pb.ContextItem:
-    return pb.ContextItem(
-        section=SECTION.to_proto[item.section],
-        memory_id=item.memory_id,
-        revision=item.revision,
-        text=item.text,
-        token_count=item.token_count,
-        score=item.score,
-        is_excerpt=item.is_excerpt,
     )
 
 

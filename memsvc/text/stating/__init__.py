@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from memsvc.domain.remembered import remembered
 from memsvc.domain.statements import Statement
 from memsvc.text.scripts import is_han
 from memsvc.text.sentences import sentences
@@ -22,7 +22,7 @@ _USERS = frozenset({"", "user", "human", "用户", "我"})
 _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助手"})
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def statements_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Statement, ...]:
     """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,12 @@ from memsvc.domain.history import changed_fields
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepStep
-from tests.unit.engine.consolidation.conftest import ADA, Desk
+from tests.unit.engine.consolidation.conftest import ADA, Desk, opened
 
 BOB = Scope("bob", "apollo")
 ONCE = WriteOptions()
 OLD = "daily/2025-11-03"
+FOOD = ("tofu", "noodles", "rice", "plums", "figs")
 LOGS = (
     "Met Anna about the budget. We decided to spend 400 euros on chairs.\nLunch was fine.\nCalled the bank at noon.",
     "和安娜谈了预算。我们决定花400元买椅子。\n午饭还行。\n中午给银行打了电话。",
@@ -60,6 +62,55 @@ def test_later_runs_look_at_what_is_new(desk: Desk) -> None:
     [due], _ = run(desk, UpkeepStep.CONSOLIDATE)
 
     assert {merged, chess.id} == set(ids(due))
+
+
+def test_new_ones_meet_each_other_whatever_ran_between(desk: Desk) -> None:
+    """A run over one project, or a dry run, takes nothing from what runs over everybody know."""
+    desk.write("I like chess.")
+    assert [] == run(desk, UpkeepStep.CONSOLIDATE)[0]
+    assert [] == run(desk, UpkeepStep.CONSOLIDATE, Area.of(ADA))[0]
+    english = [desk.write("I like hiking."), desk.write("The user likes hiking")]
+    chinese = [desk.write("我喜欢爬山。", BOB), desk.write("用户喜欢爬山", BOB)]
+    again = desk.write("The user likes chess")
+    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+    done, _ = run(desk, UpkeepStep.CONSOLIDATE)
+
+    assert {frozenset(ids(due)) for due in planned} == {frozenset(ids(due)) for due in done}
+    new = {memory.id for memory in (*english, *chinese, again)}
+    assert new == new & {one for due in done for one in ids(due)}
+    assert 3 == len(done)
+
+
+@pytest.mark.parametrize("between", ["nothing", "another area", "a dry run"])
+def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -> None:
+    """Until all were looked at; nothing is looked at twice, and what is written meanwhile is found in the end."""
+    with opened(tmp_path, consolidation={"run_memories": 4}) as desk:
+        pairs = [
+            (desk.write(f"I like {what}."), desk.write(f"I often eat {what} number {n}."))
+            for n, what in enumerate(FOOD)
+        ]
+        first, tally = run(desk, UpkeepStep.CONSOLIDATE)
+        assert ([], False) == (first, tally.is_complete)
+        late = desk.write(f"The user likes {FOOD[0]}")
+        twins = [desk.write(f"The user likes {FOOD[-1]}"), desk.write("我喜欢豆腐。"), desk.write("用户喜欢豆腐")]
+        if between == "another area":
+            run(desk, UpkeepStep.CONSOLIDATE, Area(BOB.owner))
+        if between == "a dry run":
+            run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+
+        done: list[Due] = []
+        runs = 0
+        while not tally.is_complete:
+            found, tally = run(desk, UpkeepStep.CONSOLIDATE)
+            done, runs = [*done, *found], runs + 1
+
+        assert 2 < runs < 12
+        assert {frozenset(ids(due)) for due in done} == {
+            frozenset((pairs[0][0].id, late.id)),
+            frozenset((pairs[-1][0].id, twins[0].id)),
+            frozenset((twins[1].id, twins[2].id)),
+        }
+        assert ([], True) == (run(desk, UpkeepStep.CONSOLIDATE)[0], tally.is_complete)
 
 
 def test_a_run_is_held_to_its_area(desk: Desk) -> None:

@@ -1,0 +1,172 @@
+"""Which memories a pass of CONSOLIDATE looks at next: those changed since the last one, or all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from itertools import count
+
+from memsvc.domain.consolidation import Group
+from memsvc.domain.memory import Memory
+from memsvc.domain.upkeep import EVERYBODY, Area
+from memsvc.engine.consolidation.meeting import Meeting
+from memsvc.engine.upkeep.step import BEGINNING
+from memsvc.ports.feed import IndexFeed
+
+EXAMINED = 256
+"""How many memories one part looks at."""
+
+
+class Walk(StrEnum):
+    """What a cursor counts: rows to be looked at again, positions of changes, or rows of all memories."""
+
+    AGAIN = "again"
+    CHANGED = "changed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a walk is.
+
+    Attributes:
+        head: When the walk began, the indexes knew all changes up to this one.
+        number: Tells a walk over all memories from other ones.
+        looked_at: How many memories this run has looked at.
+    """
+
+    walk: Walk
+    place: int
+    head: int
+    number: int = 0
+    looked_at: int = 0
+
+    def __str__(self) -> str:
+        """Write the cursor as `of` reads it."""
+        return f"{self.walk}:{self.place}:{self.head}:{self.number}:{self.looked_at}"
+
+    @classmethod
+    def of(cls, text: str) -> Cursor:
+        """Read a cursor."""
+        walk, *numbers = text.split(":")
+        return cls(Walk(walk), *map(int, numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The next part of a walk.
+
+    Attributes:
+        seeds: All memories of it.
+        worth_comparing: Those in the area that may say the same as another one.
+        following: Where the walk goes on; None: it is over, for now if it *is_paused*.
+    """
+
+    cursor: Cursor
+    seeds: Sequence[Memory]
+    worth_comparing: Sequence[Memory]
+    following: Cursor | None
+    is_paused: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Up to which change everything was compared, and the rows that are to be looked at again; so runs stay short.
+
+    Only a help: without it, as after a start, all memories are looked at.
+
+    Attributes:
+        unfinished: Where a walk over all memories goes on that was paused.
+    """
+
+    position: int | None = None
+    unfinished: Cursor | None = None
+    again: set[int] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Walking:
+    """Walks over the memories of a store, and remembers how far it came with those of everybody."""
+
+    def __init__(self, feed: IndexFeed, most: int) -> None:
+        """Look at no more than *most* memories in a run for everybody."""
+        self._feed = feed
+        self._most = most
+        self._seen = _Seen()
+        self._meeting, self._meeting_elsewhere = Meeting(), Meeting()
+        self._numbers = count(1)
+
+    def stretch(self, area: Area, after: str, limit: int) -> Stretch:
+        """Return the next part of a walk over *area*."""
+        cursor = self._beginning(area) if after == BEGINNING else Cursor.of(after)
+        left = self._most - cursor.looked_at if area == EVERYBODY else limit
+        cursor, seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit, left)))
+        held = [seed for seed in seeds if area.holds(seed.scope)]
+        if cursor.walk is Walk.ALL:
+            meeting = self._meeting if area == EVERYBODY else self._meeting_elsewhere
+            held = meeting.worth_comparing(cursor.number, held, is_first=cursor.place == 0)
+        elif cursor.walk is Walk.CHANGED:
+            held = self._meeting.worth_comparing_again(held)
+        if following is not None:
+            following = replace(following, looked_at=cursor.looked_at + len(seeds))
+        is_paused = area == EVERYBODY and following is not None and following.looked_at >= self._most
+        return Stretch(cursor, seeds, held, following, is_paused)
+
+    def note(self, stretch: Stretch, groups: Iterable[Group], now: datetime) -> None:
+        """Note that a part of everybody's was compared; what was found, or was too new, is looked at again."""
+        cursor, following = stretch.cursor, stretch.following
+        found = {member.row for group in groups for member in group.members}
+        with self._seen.lock:
+            self._seen.again.difference_update(seed.row for seed in stretch.seeds)
+            self._seen.again |= found | {seed.row for seed in stretch.seeds if seed.update_time >= now}
+            if following is None:
+                self._seen.position, self._seen.unfinished = cursor.head, None
+            elif stretch.is_paused and following.walk is Walk.CHANGED:
+                self._seen.position = following.place
+            elif stretch.is_paused and following.walk is Walk.ALL:
+                self._seen.position, self._seen.unfinished = None, following
+        if following is None and cursor.walk is Walk.ALL:
+            self._meeting.finish(cursor.number)
+
+    def _beginning(self, area: Area) -> Cursor:
+        # What the indexes do not know yet is not found by its vector: it is for the next pass.
+        head = self._feed.applied()
+        return Cursor(Walk.AGAIN, 0, head) if area == EVERYBODY else self._all(head)
+
+    def _all(self, head: int) -> Cursor:
+        return Cursor(Walk.ALL, 0, head, next(self._numbers))
+
+    def _seeds(self, cursor: Cursor, most: int) -> tuple[Cursor, list[Memory], Cursor | None]:
+        """Return the next memories to look at, with the cursor that led to them and the one of those after them."""
+        if cursor.walk is Walk.AGAIN:
+            with self._seen.lock:
+                rows = sorted(row for row in self._seen.again if row > cursor.place)[:most]
+                position, unfinished = self._seen.position, self._seen.unfinished
+            if rows:
+                return cursor, self._documented(rows), replace(cursor, place=rows[-1])
+            looked_at = cursor.looked_at
+            if position is not None:
+                cursor = replace(cursor, walk=Walk.CHANGED, place=position)
+            else:
+                cursor = replace(unfinished or self._all(cursor.head), looked_at=looked_at)
+        if cursor.walk is Walk.CHANGED:
+            return cursor, *self._changed(cursor, most)
+        documents = self._feed.scan(after_row=cursor.place, limit=most)
+        following = replace(cursor, place=documents[-1].memory.row) if len(documents) == most else None
+        return cursor, [document.memory for document in documents], following
+
+    def _changed(self, cursor: Cursor, most: int) -> tuple[list[Memory], Cursor | None]:
+        if cursor.place >= cursor.head:
+            return [], None
+        changes = self._feed.since(cursor.place, limit=most)
+        if not changes or changes[0].position != cursor.place + 1:
+            # Some were thrown away meanwhile: nobody knows what they changed.
+            return [], self._all(cursor.head)
+        seeds = self._documented(list(dict.fromkeys(change.row for change in changes)))
+        return seeds, replace(cursor, place=changes[-1].position)
+
+    def _documented(self, rows: Sequence[int]) -> list[Memory]:
+        return [document.memory for document in self._feed.documents(rows)]
