@@ -16,6 +16,7 @@ from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.upkeep.run import Measures
+from memsvc.engine.vault.vault import Vault
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
@@ -27,6 +28,7 @@ from memsvc.wiring.indexing import Indexing, indexing
 from memsvc.wiring.measuring import Measured
 from memsvc.wiring.reading import Reading, reading
 from memsvc.wiring.upkeep import upkeep
+from memsvc.wiring.vault import vault
 from memsvc.wiring.watchfulness import Watchfulness, watchfulness
 from memsvc.wiring.writing import Writing, writing
 
@@ -61,6 +63,7 @@ class _Parts(NamedTuple):
     merged: Consolidations
     files: Files
     forgets: Forgetting
+    vault: Vault | None
 
 
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
@@ -73,12 +76,14 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
     kept = files(settings, backends, writes, stack)
-    forgets = forgetting(settings, directory, backends, (index, writes, reads, kept), stack)
-    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, kept, forgets), stack)
+    shown = vault(settings, backends, writes, stack)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads, kept), shown, stack)
+    parts = _Parts(index, writes, reads, looks, merged, kept, forgets, shown)
+    return _application(settings, backends, parts, stack)
 
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
-    index, writes, reads, looks, merged, kept, forgets = parts
+    index, writes, reads, looks, merged, kept, forgets, shown = parts
     store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
@@ -124,4 +129,5 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
+        vault=shown,
     )

@@ -37,6 +37,7 @@ class InprocErasureReads:
             "files": sum(one.scope.owner == owner for one in state.files.values()),
             "requests": sum(name[0] == owner for name in state.requests),
             "tombstones": sum(one == owner for one, _ in state.tombstones),
+            "vault_files": sum(one.owner == owner for one in state.vault_files.values()),
             "outbox": sum(place[0] == owner for place in state.places.values()),
         }
 

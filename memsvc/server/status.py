@@ -145,6 +145,7 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     file_errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     file_errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.VaultOffError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

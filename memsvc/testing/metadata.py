@@ -35,6 +35,7 @@ from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_upkeep import StoreUpkeepContract
+from memsvc.testing.store_vault import StoreVaultContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 
@@ -59,6 +60,7 @@ class MetadataStoreContract(
     StoreTransferContract,
     StoreErasureContract,
     StoreFilesContract,
+    StoreVaultContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

@@ -191,6 +191,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
     once more.
     """
+    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 90
+    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+    No metadata. Set vault.directory and start the service again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -368,5 +372,9 @@ ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 81
 """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
 what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
 once more.
+"""
+ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
+"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+No metadata. Set vault.directory and start the service again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

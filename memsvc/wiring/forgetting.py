@@ -17,6 +17,7 @@ from memsvc.engine.files.shelf import Files
 from memsvc.engine.lifecycle.backup import BLOBS, About, Backups, Beside
 from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
+from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
@@ -44,6 +45,7 @@ def forgetting(
     directory: DataDirectory,
     backends: Backends,
     parts: tuple[Indexing, Writing, Reading, Files],
+    vault: Vault | None,
     stack: ExitStack,
 ) -> Forgetting:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
@@ -53,6 +55,7 @@ def forgetting(
     about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
     beside = Beside(backends.blobs, files.keeping.undisturbed)
     backups = Backups(backends.metadata, beside, folder, about, backends.now)
+    forget_files = () if vault is None else (vault.forget,)
     erase = Erase(
         backends.metadata,
         writes.committer,
@@ -65,6 +68,7 @@ def forgetting(
                 reads.core.forget,
                 reads.contexts.forget,
                 lambda _: index.embedding.forget_queries(),
+                *forget_files,
                 lambda _: forget_texts(),
             ),
         ),

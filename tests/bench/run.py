@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, files, ingest, latency, maintenance, quality, sessions, start, transfer, waits
+from tests.bench import contexts, files, ingest, latency, maintenance, quality, sessions, start, transfer, vault, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -29,11 +29,12 @@ from tests.bench.sessions import measure_sessions
 from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.transfer import measure_transfer
+from tests.bench.vault import measure_vault
 from tests.bench.waits import measure_waits
 
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART,
-    maintenance.PART, files.PART, quality.PART, start.PART,
+    maintenance.PART, files.PART, vault.PART, quality.PART, start.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -65,6 +66,10 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             step()
         if "files" in plan.parts:
             report.add(*await measure_files(plan, screen.stage("files up and down", files.ROUNDS)))
+        if "vault" in plan.parts:
+            step = screen.stage("vault")
+            report.add(*await measure_vault(plan))
+            step()
         if "quality" in plan.parts and plan.data:
             await measure_quality(plan, report, screen.stage)
     if "quality" in plan.parts and not plan.data:
