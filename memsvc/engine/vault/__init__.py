@@ -1,0 +1,1 @@
+"""The vault: memories as files that people read, edit and version."""
