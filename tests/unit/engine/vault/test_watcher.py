@@ -129,9 +129,7 @@ def removed_and_written(path: Path) -> None:
     path.write_text("two")
 
 
-@pytest.mark.parametrize(
-    "save", [in_place, like_vim, like_vs_code, like_jetbrains, like_emacs, removed_and_written]
-)
+@pytest.mark.parametrize("save", [in_place, like_vim, like_vs_code, like_jetbrains, like_emacs, removed_and_written])
 def test_a_save_is_one_edit_however_the_editor_saves(root: Path, mode: WatchMode, save: Callable[[Path], None]) -> None:
     """The file is handed over as present, and nothing else ever is: no deletion, no temporary file."""
     with watched(root, mode) as (_, notes):
