@@ -14,6 +14,7 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.engine.vault import watcher as watching
+from memsvc.engine.vault.events import Told
 from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
 from memsvc.engine.vault.tree import look
 from memsvc.engine.vault.watcher import Watcher
@@ -317,9 +318,9 @@ def test_a_system_without_events_is_polled(root: Path, monkeypatch: pytest.Monke
         assert watcher.state is WatchState.POLLING
 
 
-def _silence(root: Path, folders: Sequence[str], stopping: threading.Event) -> Iterator[watching.Told]:
+def _silence(root: Path, folders: Sequence[str], stopping: threading.Event) -> Iterator[Told]:
     while not stopping.wait(0.02):
-        yield watching.Told()
+        yield Told()
 
 
 def _wait(reached: Callable[[], bool]) -> None:
