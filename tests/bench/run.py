@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, waits
+from tests.bench import contexts, editing, ingest, latency, maintenance, quality, sessions, start, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
+from tests.bench.editing import measure_editing
 from tests.bench.embedding import measure_queries, opened_embedder
 from tests.bench.filling import fill, settled, vector_dimension
 from tests.bench.ingest import given_rows, measure_embedded
@@ -30,7 +31,8 @@ from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, quality.PART, start.PART,
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, editing.PART, quality.PART,
+    start.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -59,6 +61,10 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         if "ingest" in plan.parts:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
+            step()
+        if "editing" in plan.parts:
+            step = screen.stage("editing files")
+            report.add(*await measure_editing(plan))
             step()
         if "quality" in plan.parts and plan.data:
             await measure_quality(plan, report, screen.stage)
