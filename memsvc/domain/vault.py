@@ -54,7 +54,9 @@ class VaultOffError(MemsvcError):
     reason = "VAULT_OFF"
 
     def __init__(self) -> None:
-        super().__init__("The service keeps no vault: set vault.directory (MEMSVC_VAULT__DIRECTORY) and start it again.")
+        super().__init__(
+            "The service keeps no vault: set vault.directory (MEMSVC_VAULT__DIRECTORY) and start it again."
+        )
 
 
 class VaultRunningError(MemsvcError):

@@ -1,11 +1,11 @@
 """Where the file of a memory is in the vault, and what a path in the vault says of a memory.
 
-    users/USER/core|short_term|long_term/YYYYMMDD_category_title.md
-    users/USER/context/NAME.md, daily/YYYY-MM-DD.md, knowledge/world|experience|opinions/KEY.md
-    users/USER/sessions/YYYY-MM/...    what is private to sessions, and their transcripts
-    users/USER/archive/...             the same folders, of what is no longer in use
-    users/USER/projects/PROJECT/...    the same again for a project
-    tenants/TENANT/users/USER/...      the same again for a tenant
+users/USER/core|short_term|long_term/YYYYMMDD_category_title.md
+users/USER/context/NAME.md, daily/YYYY-MM-DD.md, knowledge/world|experience|opinions/KEY.md
+users/USER/sessions/YYYY-MM/...    what is private to sessions, and their transcripts
+users/USER/archive/...             the same folders, of what is no longer in use
+users/USER/projects/PROJECT/...    the same again for a project
+tenants/TENANT/users/USER/...      the same again for a tenant
 """
 
 from __future__ import annotations

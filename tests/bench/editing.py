@@ -70,9 +70,7 @@ async def _files(vault: Path, count: int) -> list[Path]:
 async def _edited(server: Server, file: Path, number: int) -> float:
     """Save a file, every other one by renaming, and return after how many seconds a search finds it."""
     word = f"zebrafinch{number:04}"
-    started = await asyncio.to_thread(
-        _save, file, f"{file.read_text(encoding='utf-8')}\nIt speaks of {word}.\n", number
-    )
+    started = await asyncio.to_thread(_save, file, f"\nIt speaks of {word}.\n", number)
     request = search_pb.SearchRequest(scope=asking.scope(USER), query=word, mode=search_pb.SEARCH_MODE_KEYWORD, limit=1)
     while time.perf_counter() - started < _PATIENCE_SECONDS:
         reply = await server.searches.Search(request)
@@ -83,7 +81,8 @@ async def _edited(server: Server, file: Path, number: int) -> float:
     raise TimeoutError(message)
 
 
-def _save(file: Path, text: str, number: int) -> float:
+def _save(file: Path, addition: str, number: int) -> float:
+    text = file.read_text(encoding="utf-8") + addition
     if number % 2:
         file.write_text(text, encoding="utf-8")
     else:

@@ -24,6 +24,15 @@ class Mark(NamedTuple):
     size: int
     inode: int
 
+    @classmethod
+    def of(cls, found: os.stat_result) -> Mark:
+        """Return the mark of a file that the system says this of."""
+        return cls(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+    def is_content_of(self, other: Mark) -> bool:
+        """Return whether a file has the content that it had at another mark, though perhaps another name."""
+        return self[0] == other[0] and self[2:] == other[2:]
+
 
 Snapshot: TypeAlias = Mapping[str, Mark]
 
@@ -79,7 +88,7 @@ def mark_of(root: Path, path: str) -> Mark | None:
     except OSError:
         return None
     try:
-        return _mark_of(os.fstat(descriptor))
+        return Mark.of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
@@ -125,8 +134,4 @@ def _mark(entry: os.DirEntry[str]) -> Mark | None:
         found = entry.stat(follow_symlinks=False)
     except OSError:
         return None
-    return _mark_of(found) if stat.S_ISREG(found.st_mode) else None
-
-
-def _mark_of(found: os.stat_result) -> Mark:
-    return Mark(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    return Mark.of(found) if stat.S_ISREG(found.st_mode) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,7 @@ class Watcher:
         self._known: dict[str, Mark] = {}
         self._home: tuple[int, int] | None = None
         self._gone: dict[str, float] = {}
+        self._own: dict[str, Mark] = {}
         self._failures = 0
         self._retry_at = 0.0
         self._ears = Ears()
@@ -81,6 +83,13 @@ class Watcher:
     def waiting(self) -> int:
         """Return how many files changed and are not yet taken."""
         return len(self._settling) + len(self._gone)
+
+    def note_own(self, path: str, written: os.stat_result) -> None:
+        """Note that the service itself is about to put this file there, so that it is not handed over as a change.
+
+        To be called by any thread, with what the system says of the file before it gets its name.
+        """
+        self._own[path] = Mark.of(written)
 
     def wait_ready(self, seconds: float) -> bool:
         """Wait until every later change will be noticed, at most so long, and return whether it is so."""
@@ -195,7 +204,9 @@ class Watcher:
             else:
                 self._gone.pop(path, None)
                 self._known[path] = mark
-                present.append(path)
+                own = self._own.pop(path, None)
+                if own is None or not mark.is_content_of(own):
+                    present.append(path)
         for batch in _batches(present):
             self._hand(self._taker.present, batch)
         self._bury(now)

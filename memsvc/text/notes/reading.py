@@ -83,7 +83,9 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
         line = mark.line + 2 if mark is not None else 2
         raise NoteError(line, f"The front matter is no YAML: {problem}.") from error
     except (ValueError, OverflowError, RecursionError) as error:
-        raise NoteError(2, "The front matter holds a value that cannot be read, such as a day no calendar has.") from error
+        raise NoteError(
+            2, "The front matter holds a value that cannot be read, such as a day no calendar has."
+        ) from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):

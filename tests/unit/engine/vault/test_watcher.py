@@ -279,6 +279,22 @@ def test_what_cannot_be_taken_now_is_taken_later(root: Path, monkeypatch: pytest
     assert handed == [("present", "y.md")]
 
 
+def test_our_own_writes_are_not_handed_over(root: Path, mode: WatchMode) -> None:
+    """Unless somebody edited the file since."""
+    with watched(root, mode) as (watcher, notes):
+        for name in ("ours.md", "edited.md"):
+            temporary = root / f".{name}.tmp"
+            temporary.write_text("ours")
+            watcher.note_own(name, temporary.stat())
+            temporary.rename(root / name)
+        (root / "edited.md").write_text("theirs")
+        notes.wait(("present", "edited.md"))
+        (root / "ours.md").write_text("theirs, later")
+        handed = notes.wait(("present", "ours.md"))
+
+    assert handed == [("present", "edited.md"), ("present", "ours.md")]
+
+
 def test_watching_ends_with_the_service(root: Path) -> None:
     """A closed store ends it quietly."""
     with watched(root) as (watcher, notes):
