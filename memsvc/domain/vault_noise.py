@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
 SUFFIX = ".md"
-CONFLICT = ".conflict-"
-"""What stands between the name of a file and the moment of a conflict in the name of the file that keeps it."""
-
-_CONFLICT_FILE = re.compile(r"\.conflict-[0-9]{8}T[0-9]{6}(-[0-9]+)?\.md$", re.IGNORECASE)
 _PASSING = (
+    re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE),  # our own: the other side of a conflict
     re.compile(r"^#.*#$"),  # Emacs saves unsaved work so
     re.compile(r"^~"),  # Office, Syncthing
     re.compile(r"_(BACKUP|BASE|LOCAL|REMOTE)_[0-9]+\.md$", re.IGNORECASE),  # git mergetool
@@ -30,7 +26,6 @@ def is_memory_path(path: str) -> bool:
         and name.lower().endswith(SUFFIX)
         and not name.startswith(".")
         and is_watched_folder(folders)
-        and not is_conflict_path(path)
         and not any(pattern.search(name) for pattern in _PASSING)
     )
 
@@ -38,14 +33,3 @@ def is_memory_path(path: str) -> bool:
 def is_watched_folder(path: str) -> bool:
     """Return whether memories may lie in the folder *path*; the empty one is the vault itself."""
     return not path or not any(part.startswith(".") for part in path.split("/"))
-
-
-def is_conflict_path(path: str) -> bool:
-    """Return whether *path* is that of a file which keeps the losing side of a conflict."""
-    return _CONFLICT_FILE.search(path) is not None
-
-
-def conflict_path(path: str, moment: datetime, number: int = 0) -> str:
-    """Return where the side of *path* that lost at *moment* is kept; *number* tells several of one second apart."""
-    stem = path[: -len(SUFFIX)] if path.lower().endswith(SUFFIX) else path
-    return f"{stem}{CONFLICT}{moment:%Y%m%dT%H%M%S}{f'-{number}' if number else ''}{SUFFIX}"

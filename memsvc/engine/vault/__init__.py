@@ -1,1 +1,1 @@
-"""The vault: memories as files that people read, edit and version."""
+"""Memories as files that people read and edit."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from memsvc.domain.vault_noise import conflict_path, is_conflict_path, is_memory_path, is_watched_folder
+from memsvc.domain.vault_noise import is_memory_path, is_watched_folder
 
 NOISE = [
     ".x.md.swp", ".x.md.swo", "4913", "x.md~", "a/.#x.md", "#x.md#", ".git/HEAD.md", "a/.git/x.md",
@@ -14,7 +12,7 @@ NOISE = [
     "~$x.md", ".~lock.x.md#", "x.md.orig", "x.md.save", "x.md.crswap", "x.md.sb-1f2e-AbC", "x.md.bak", "sedAbC123",
     ".obsidian/x.md", "~syncthing~x.md.tmp", "~x.md", "x_BACKUP_123.md", "x_LOCAL_1.md", "x_REMOTE_77.md",
     "x_BASE_5.md", ".x.md", ".md", "a/.md", "x.txt", "x", "", "x.conflict-20260206T101112.md",
-    "x.conflict-20260206T101112-2.md", ".x.md.memsvc-tmp",
+    "a/x.conflict-r3.md", ".x.md.memsvc-tmp",
 ]  # fmt: skip
 MEMORIES = [
     "x.md", "a/b/c.md", "X.MD", "memory/2026-02-06.md", "knowledge/world/巴黎.md", "a b/x y.md", "x.y.md",
@@ -32,18 +30,6 @@ def test_what_editors_and_systems_leave_is_no_memory(path: str) -> None:
 def test_markdown_files_are_memories(path: str) -> None:
     """A Markdown file with a visible name is a memory wherever it lies."""
     assert is_memory_path(path)
-
-
-def test_conflict_files_are_known_by_their_names() -> None:
-    """The name of a conflict file says of which file it is and when, and is no memory's."""
-    moment = datetime(2026, 2, 6, 10, 11, 12, tzinfo=UTC)
-
-    first, second = conflict_path("a/x.md", moment), conflict_path("a/x.md", moment, 1)
-
-    assert (first, second) == ("a/x.conflict-20260206T101112.md", "a/x.conflict-20260206T101112-1.md")
-    assert is_conflict_path(first)
-    assert is_conflict_path(second)
-    assert not is_memory_path(second)
 
 
 def test_hidden_folders_are_not_watched() -> None:

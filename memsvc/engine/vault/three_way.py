@@ -22,25 +22,21 @@ _MOST: Mapping[str, int] = {
 }
 
 
-def merge(base: Memory | None, ours: Memory, theirs: Note) -> Merged:
-    """Return what the memory says from now on, and its side to be laid beside the file where not all of it fits.
+class ThreeWay:
+    """Merges texts by lines and all else by fields.
 
-    Texts are merged by lines and all else by fields. Where both sides changed the same, the file has its way, since
-    the memory's side stays in its history anyway.
-
-    Args:
-        base: What the file said before it was edited; None: nobody knows any more.
-        ours: The memory as it is.
-        theirs: The file as it is.
+    Where both sides changed the same, the file has its way, since the memory's side stays in its history anyway.
     """
-    stored = note_of(ours).values
-    if base is None:
-        differs = any(not is_same(value, stored.get(name)) for name, value in theirs.values.items())
-        return Merged(theirs, ours if differs else None)
-    merged = merge_fields(note_of(base).values, stored, theirs.values)
-    fitting = _fitting(merged, theirs)
-    note = Note(fitting.values, theirs.memory_id, theirs.agent_id, theirs.session_id)
-    return Merged(note, ours if fitting.conflicts else None)
+
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+        """Return what the memory says from now on, and its side to be laid beside the file where not all of it fits."""
+        stored = note_of(memory).values
+        if base is None:
+            differs = any(not is_same(value, stored.get(name)) for name, value in note.values.items())
+            return Merged(note, memory if differs else None)
+        merged = _fitting(merge_fields(note_of(base).values, stored, note.values), note)
+        whole = Note(merged.values, note.memory_id, note.agent_id, note.session_id)
+        return Merged(whole, memory if merged.conflicts else None)
 
 
 def _fitting(merged: MergedFields, theirs: Note) -> MergedFields:
