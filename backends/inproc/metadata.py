@@ -20,6 +20,7 @@ from backends.inproc.metadata_transaction import InprocTransaction
 from backends.inproc.metadata_transfer import InprocUserReads
 from backends.inproc.reminders import InprocReminderReads
 from backends.inproc.upkeep import InprocLeases, InprocUpkeepReads
+from backends.inproc.vault import InprocVaultBook
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.backup import StoreCopies
@@ -36,6 +37,7 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 NAME = "inproc metadata"
 
@@ -63,6 +65,7 @@ class InprocMetadataStore:
         self._users = InprocUserReads(self._current)
         self._erasures = InprocErasureReads(self._current)
         self._copies = InprocStoreCopies()
+        self._vault = InprocVaultBook(self._current, self._change)
 
     @property
     def memories(self) -> MemoryReads:
@@ -138,6 +141,11 @@ class InprocMetadataStore:
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -36,6 +36,7 @@ class InprocErasureReads:
             "checkpoints": sum(name[0] == owner for name in state.checkpoints),
             "requests": sum(name[0] == owner for name in state.requests),
             "tombstones": sum(one == owner for one, _ in state.tombstones),
+            "vault_files": sum(one.owner == owner for one in state.vault_files.values()),
             "outbox": sum(place[0] == owner for place in state.places.values()),
         }
 

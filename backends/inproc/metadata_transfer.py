@@ -210,6 +210,7 @@ class InprocTransferWrites:
         state.checkpoints = {name: one for name, one in state.checkpoints.items() if name[0] != owner}
         state.requests = {name: one for name, one in state.requests.items() if name[0] != owner}
         state.tombstones = [one for one in state.tombstones if one[0] != owner]
+        state.vault_files = {key: one for key, one in state.vault_files.items() if one.owner != owner}
         for position, place in state.places.items():
             if place[0] == owner:
                 state.places[position] = ("", "", "")

@@ -28,6 +28,7 @@ from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from backends.sql.transfer import SqlUserReads
 from backends.sql.upkeep import SqlUpkeepReads
+from backends.sql.vault import SqlVaultBook
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.backup import StoreCopies
@@ -44,6 +45,7 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -71,6 +73,7 @@ class SqlMetadataStore:
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
+        self._vault = SqlVaultBook(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -146,6 +149,11 @@ class SqlMetadataStore:
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -31,6 +31,7 @@ from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 
 class UniquenessRaceError(Exception):
@@ -335,6 +336,11 @@ class MetadataStore(Protocol):
     @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
+        ...
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows of its files."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

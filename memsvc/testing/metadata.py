@@ -34,6 +34,7 @@ from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_upkeep import StoreUpkeepContract
+from memsvc.testing.store_vault import StoreVaultContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 
@@ -57,6 +58,7 @@ class MetadataStoreContract(
     StoreUpkeepContract,
     StoreTransferContract,
     StoreErasureContract,
+    StoreVaultContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

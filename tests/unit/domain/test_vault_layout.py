@@ -58,7 +58,11 @@ def test_no_path_leaves_the_vault(  # noqa: PLR0913 - a name each
             title, user_id=user, project_id=project, tenant_id=project, key=prefix + key, title=title,
             category=category, layer=layer, status=status, session_id=user,
         )  # fmt: skip
-        for path in (*place_of(one).paths, *transcript_path(one.scope, one.create_time), conflict_path(place_of(one).paths[0], "1")):
+        for path in (
+            *place_of(one).paths,
+            *transcript_path(one.scope, one.create_time),
+            conflict_path(place_of(one).paths[0], "1"),
+        ):
             assert_safe(path)
             assert path.startswith(root_of(one.scope) + "/")
             assert is_note(path) == (".conflict-" not in path)

@@ -16,7 +16,21 @@ from memsvc.text.notes import note_of, read_note, render_note
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NASTY = st.sampled_from(
-    ["---\n", "---\ntitle: x\n---\n", "\r\n", "\ufeff", "  \n", "\n\n", "\t", "...\n", "--- \r\n", "关联文件", "\x85", "\u2028", "%YAML"]
+    [
+        "---\n",
+        "---\ntitle: x\n---\n",
+        "\r\n",
+        "\ufeff",
+        "  \n",
+        "\n\n",
+        "\t",
+        "...\n",
+        "--- \r\n",
+        "关联文件",
+        "\x85",
+        "\u2028",
+        "%YAML",
+    ]
 )
 CONTENT = st.lists(TEXT | NASTY, min_size=1, max_size=6).map("".join).filter(bool)
 JSON = st.recursive(
@@ -48,7 +62,9 @@ def memories(draw: st.DrawFn) -> Memory:
         metadata=draw(st.dictionaries(TEXT, JSON, max_size=3)),
         file_refs=draw(st.sampled_from([(), (FileRef("artifact", "a:b"), FileRef("chart", "é"))])),
         keywords=draw(st.sampled_from([(), (Keyword("zebra", 0.25), Keyword("安", 1.0))])),
-        reminder=draw(st.sampled_from([None, Reminder(2, 29, 0, Recurrence.YEARLY, 61, "Asia/Shanghai", Slot.MORNING)])),
+        reminder=draw(
+            st.sampled_from([None, Reminder(2, 29, 0, Recurrence.YEARLY, 61, "Asia/Shanghai", Slot.MORNING)])
+        ),
     )
 
 
@@ -99,7 +115,9 @@ def test_a_byte_order_mark_before_the_front_matter_is_passed_over() -> None:
 def test_what_a_complete_file_leaves_out_is_cleared() -> None:
     """A line taken out of a file of an id takes the value away."""
     written = memory(title="T", tags=("a",), keywords=(Keyword("zebra", 0.5),), reminder=Reminder(2, 3))
-    kept = [line for line in render_note(written).decode().split("\n") if not line.startswith(("title:", "tags:", "- a"))]
+    kept = [
+        line for line in render_note(written).decode().split("\n") if not line.startswith(("title:", "tags:", "- a"))
+    ]
     data = "\n".join(kept).replace("keywords:\n  zebra: 0.5\n", "").replace("reminder:\n  month: 2\n  day: 3\n", "")
 
     found = differences(read_note(data.encode()), written, note_of(written))
