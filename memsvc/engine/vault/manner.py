@@ -38,6 +38,7 @@ class Taker(Protocol):
 
     Raises:
         BackendUnavailableError: The store cannot be reached now; the paths are handed over again later.
+        TreeMissingError: The folder is not the vault's; nothing is handed over until it is.
         BackendClosedError: The service stops.
     """
 

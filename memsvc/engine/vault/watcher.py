@@ -52,6 +52,7 @@ class Watcher:
         self._home: tuple[int, int] | None = None
         self._gone: dict[str, float] = {}
         self._own: dict[str, Mark] = {}
+        self._is_told_missing = False
         self._failures = 0
         self._retry_at = 0.0
         self._ears = Ears()
@@ -163,8 +164,9 @@ class Watcher:
             self._ready.set()
 
     def _miss(self) -> None:
-        if self._state is not WatchState.MISSING:
+        if not self._is_told_missing:
             log.warning("the vault's folder is not there: nothing is taken from it until it is back")
+        self._is_told_missing = True
         self._state = WatchState.MISSING
         self._stopping.wait(self._manner.poll_seconds)
 
@@ -234,7 +236,11 @@ class Watcher:
         try:
             take(paths)
             self._failures = 0
+            self._is_told_missing = False
         except BackendClosedError:
+            raise
+        except TreeMissingError:
+            self._settling.note(paths, now)
             raise
         except BackendUnavailableError as error:
             log.warning("files of the vault could not be taken and will be again: %s", error)
