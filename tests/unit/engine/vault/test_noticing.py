@@ -332,14 +332,14 @@ def test_a_folder_that_is_another_vault_is_left_alone(quiet_house: House) -> Non
     assert house.bench.memory(made.id) == made
 
 
-def _update(house: House, memory_id: str, **values: object) -> None:
+def _update(house: House, memory_id: str, **values: str | int) -> None:
     house.bench.writes.writing.revise.update(
         ADA,
         memory_id=memory_id,
         key="",
         patch=Patch(values),
         expected_revision=0,
-        options=WriteOptions(),  # type: ignore[arg-type] # names of fields
+        options=WriteOptions(),
     )
 
 
