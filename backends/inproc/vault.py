@@ -88,19 +88,26 @@ class InprocVaultBook:
         found = (self._state().memory(row) for row in sorted(set(rows)))
         return [memory for memory in found if memory is not None]
 
-    def behind(self, *, owner: str | None, after_row: int, limit: int) -> list[Memory]:
+    def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
         """Return memories that their files do not show."""
         entries = {one.memory_id: one for one in self._state().vault_files.values()}
         return [
             memory
             for memory in self._memories(owner)
-            if memory.row > after_row and not is_said(memory) and _is_behind(memory, entries.get(memory.id))
+            if memory.row > after_row
+            and not is_said(memory)
+            and _is_behind(memory, entries.get(memory.id), every=every)
         ][:limit]
 
     def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
         """Return entries of memories that are gone."""
         rows = self._state().rows
         return [one for _, one in self._entries(owner, after) if one.memory_id and one.memory_id not in rows][:limit]
+
+    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return where purged memories were."""
+        wanted = set(memory_ids)
+        return {(owner, one.project_id) for owner, one in self._state().tombstones if one.memory_id in wanted}
 
     def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
         """Return sessions."""
@@ -123,10 +130,10 @@ class InprocVaultBook:
                 yield record.memory
 
 
-def _is_behind(memory: Memory, entry: Entry | None) -> bool:
+def _is_behind(memory: Memory, entry: Entry | None, *, every: bool) -> bool:
     if memory.status in ABSENT:
         return entry is not None
-    return entry is None or entry.revision != memory.revision
+    return every or entry is None or entry.revision != memory.revision
 
 
 def _said(memories: Sequence[Memory]) -> Said:

@@ -12,7 +12,7 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.rows import insert_many
-from backends.sql.tables import memories, vault_files, vault_state
+from backends.sql.tables import memories, tombstones, vault_files, vault_state
 from memsvc.domain.clock import from_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
@@ -106,9 +106,9 @@ class SqlVaultBook:
             )
             return [memory_from_row(row) for row in found]
 
-    def behind(self, *, owner: str | None, after_row: int, limit: int) -> list[Memory]:
+    def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
         """Return memories that their files do not show."""
-        differs = sa.or_(_F.path.is_(None), _F.revision != _M.revision)
+        differs = sa.true() if every else sa.or_(_F.path.is_(None), _F.revision != _M.revision)
         is_behind = sa.or_(sa.and_(~_IS_ABSENT, differs), sa.and_(_IS_ABSENT, _F.path.is_not(None)))
         joined = sa.outerjoin(memories, vault_files, sa.and_(_F.memory_id == _M.id, _HAS_MEMORY))
         statement = sa.select(*MEMORY_COLUMNS).select_from(joined).where(_M.row > after_row, ~_IS_SAID, is_behind)
@@ -121,6 +121,15 @@ class SqlVaultBook:
         """Return entries of memories that are gone."""
         is_there = sa.exists().where(_M.id == _F.memory_id)
         return self._entries(_paged(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
+
+    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return where purged memories were."""
+        wanted = listed("values")
+        joined = sa.join(wanted, tombstones, tombstones.c.memory_id == wanted.c.value)
+        places = sa.select(tombstones.c.owner, tombstones.c.project_id).select_from(joined).distinct()
+        with self._database.reading() as connection:
+            found = connection.execute(places, {"values": list_parameter(list(memory_ids))})
+            return {(owner, project) for owner, project in found}
 
     def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
         """Return sessions."""

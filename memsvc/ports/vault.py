@@ -87,16 +87,20 @@ class VaultBook(Protocol):
         """Return memories as they are, of any owner and status, in any order; unknown ones are left out."""
         ...
 
-    def behind(self, *, owner: str | None, after_row: int, limit: int) -> list[Memory]:
+    def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
         """Return the next *limit* memories, by ascending row, whose entry does not say what they are.
 
         Those are: that should have a file and have no entry, or one of another revision, and that should have none and
-        have an entry. Messages of sessions are not among them.
+        have an entry. With *every* all that should have a file are among them; messages of sessions never are.
         """
         ...
 
     def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
         """Return at most *limit* entries whose memory is not there any more, by path key, after a path key."""
+        ...
+
+    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return the owners and projects of those of these memories that were removed for good, but not erased."""
         ...
 
     def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:

@@ -103,6 +103,8 @@ class StoreVaultContract(StoreSeams):
         assert store.vault.behind(owner=None, after_row=held.row, limit=9) == [other]
         assert store.vault.behind(owner=None, after_row=new.row, limit=1) == [changed]
         assert hidden not in store.vault.behind(owner=None, after_row=0, limit=99)
+        every = store.vault.behind(owner=OWNER, after_row=0, limit=9, every=True)
+        assert every == [new, shown, changed, gone, held]
 
     def test_vault_finds_entries_of_purged_memories(self, store: MetadataStore) -> None:
         """Those of transcripts are of no memory."""
@@ -114,6 +116,20 @@ class StoreVaultContract(StoreSeams):
         assert [one.path for one in store.vault.lost(owner=None, after="", limit=9)] == ["2"]
         assert store.vault.lost(owner=OTHER, after="", limit=9) == []
         assert store.vault.lost(owner=None, after="2", limit=9) == []
+
+    def test_vault_finds_where_purged_memories_were(self, store: MetadataStore) -> None:
+        """By id; what is there, or never was, is left out."""
+        kept, one, other = insert(
+            store,
+            factories.memory("One."),
+            factories.memory("Two.", project_id="web"),
+            factories.memory("3", user_id="bob"),
+        )
+        purge(store, one, other)
+
+        assert store.vault.purged([kept.id, one.id, "none"]) == {(OWNER, "web")}
+        assert store.vault.purged([other.id]) == {(OTHER, "")}
+        assert store.vault.purged([]) == set()
 
     def test_vault_reads_memories_of_every_owner_and_status(self, store: MetadataStore) -> None:
         """As they are now; unknown rows are left out."""

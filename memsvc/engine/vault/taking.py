@@ -86,11 +86,13 @@ class Taking:
             with self._desk.lock:
                 yield self._take(path)
 
-    def preview(self, paths: Iterable[str]) -> Iterator[Taken]:
-        """Return what `take_all` would do, as far as can be said without doing it."""
+    def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[Taken]:
+        """Return what `take_all` would do, as far as can be said without doing it.
+
+        *claimed* collects the memories whose files are there, for previews of other paths.
+        """
         known = list(dict.fromkeys(paths))
         present = {path for path in known if self._desk.folder.exists(path)}
-        claimed: set[str] = set()
         for path in sorted(known, key=lambda path: path not in present):
             with self._desk.lock:
                 seen = self._seeing.look(path, claimed)

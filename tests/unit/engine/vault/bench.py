@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from memsvc.domain.drafts import Patch, WriteOptions
 from memsvc.domain.memory import Memory
-from memsvc.domain.vault import Taken, VaultAction
+from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
 from memsvc.engine.vault.folder import VaultFolder
 from memsvc.engine.vault.merging import KeepBoth
+from memsvc.engine.vault.sync import SyncPlan
 from memsvc.engine.vault.taking import Desk, Taking
+from memsvc.engine.vault.vault import Vault, assembled
 from tests.unit.engine.write.desk import Desk as WriteDesk
 from tests.unit.engine.write.desk import open_desk
 
@@ -28,6 +32,7 @@ class Bench:
     writes: WriteDesk
     desk: Desk
     taking: Taking
+    vault: Vault
 
     def put(self, path: str, data: bytes | str) -> str:
         """Put a file where a person would; return its path."""
@@ -54,6 +59,24 @@ class Bench:
         assert found is not None
         return found
 
+    def change(self, memory_id: str, **values: Any) -> Memory:
+        """Change a memory by a call."""
+        scope = self.memory(memory_id).scope
+        return self.writes.writing.revise.update(
+            scope, memory_id=memory_id, key="", patch=Patch(values), expected_revision=0, options=WriteOptions()
+        ).memory
+
+    def forgo(self, memory_id: str, *, hard: bool = False) -> None:
+        """Delete a memory by a call."""
+        scope = self.memory(memory_id).scope
+        self.writes.writing.revise.delete(scope, memory_id, hard=hard, expected_revision=0, options=WriteOptions())
+
+    def synced(self, **plan: Any) -> dict[str, int]:
+        """Synchronise, and return the counts."""
+        *_, summary = self.vault.sync(SyncPlan(**plan))
+        assert isinstance(summary, VaultSummary)
+        return {action.value: count for action, count in summary.counts.items()}
+
     def files(self) -> list[str]:
         """Return the paths of all files but the vault's own."""
         every = (path for path in self.root.rglob("*") if path.is_file() and ".memsvc" not in path.parts)
@@ -71,7 +94,8 @@ def open_bench(directory: Path, backend: str = "inproc") -> Iterator[Bench]:
             store.vault.begin(vault_id)
         parts = writes.writing
         desk = Desk(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
-        yield Bench(folder.root, writes, desk, Taking(desk, KeepBoth()))
+        vault = assembled(desk, store.feed, KeepBoth())
+        yield Bench(folder.root, writes, desk, Taking(desk, KeepBoth()), vault)
 
 
 def place(memory: Memory) -> str:
