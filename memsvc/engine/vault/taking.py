@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -50,13 +50,18 @@ class Desk:
     lock: threading.RLock
 
 
+def _untold(taken: Taken) -> None:
+    del taken
+
+
 class Taking:
     """Takes files back, one after the other; the same file twice is taken once."""
 
-    def __init__(self, desk: Desk, merge: Merge) -> None:
-        """Work at *desk*; *merge* decides where file and memory were both changed."""
+    def __init__(self, desk: Desk, merge: Merge, told: Callable[[Taken], None] = _untold) -> None:
+        """Work at *desk*; *merge* decides where file and memory were both changed, *told* hears what came of files."""
         self._desk = desk
         self._merge = merge
+        self._told = told
         self._seeing = Seeing(desk.folder, desk.book, desk.reads)
 
     def take(self, path: str) -> Taken:
@@ -84,7 +89,9 @@ class Taking:
         present = {path for path in known if self._desk.folder.exists(path)}
         for path in sorted(known, key=lambda path: path not in present):
             with self._desk.lock:
-                yield self._take(path)
+                taken = self._take(path)
+            self._told(taken)
+            yield taken
 
     def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[Taken]:
         """Return what `take_all` would do, as far as can be said without doing it.
@@ -245,8 +252,8 @@ class Taking:
         data, note = seen.data or b"", _required(seen.note) if seen.note is not None else None
         if note is None or note.memory_id != memory.id or differences(note, memory, note_of(memory)):
             rendered = render_note(memory)
-            if rendered != data and self._desk.folder.read(seen.path) == data:
-                self._desk.folder.write_all([(seen.path, rendered)])
+            # What was saved since is taken when its turn comes.
+            if rendered != data and not self._desk.folder.write_all([(seen.path, rendered)], {seen.path: seen.digest}):
                 data = rendered
         self._desk.book.record([_entry(seen, memory, digest_of(data))])
 
