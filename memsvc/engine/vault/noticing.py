@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from memsvc.domain.vault import Taken, VaultAction
+from memsvc.domain.vault import Taken
 from memsvc.engine.vault.folder import VaultGoneError
-from memsvc.engine.vault.taking import Taking
 from memsvc.engine.vault.tree import TreeMissingError
-from memsvc.engine.vault.troubles import VaultTroubles
-
-_QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
-
-log = logging.getLogger(__name__)
 
 
 class Noticing:
-    """Takes files that changed, writes what came of them to the log, and remembers those that need a look."""
+    """Takes files that changed."""
 
-    def __init__(self, taking: Taking, troubles: VaultTroubles, told: Callable[[Taken], None]) -> None:
-        """Tell *told*, too, what came of each file; it must return at once and not raise."""
-        self._taking = taking
-        self._troubles = troubles
-        self._told = told
+    def __init__(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
+        """Take files by *take*: see `Taking.take_all`."""
+        self._take = take
 
     def present(self, paths: Sequence[str]) -> None:
         """Take these files, which are there.
@@ -33,18 +24,11 @@ class Noticing:
             BackendUnavailableError: The store cannot be reached now.
         """
         try:
-            for taken in self._taking.take_all(paths):
-                self._note(taken)
-                self._told(taken)
+            for _ in self._take(paths):
+                pass
         except VaultGoneError as error:
             raise TreeMissingError(*error.args) from error
 
     def gone(self, paths: Sequence[str]) -> None:
         """Take it that these files are gone; raise as `present` does."""
         self.present(paths)
-
-    def _note(self, taken: Taken) -> None:
-        if self._troubles.note(taken):
-            log.warning("%s of the vault, line %d: %s", taken.path, taken.line, taken.detail)
-        elif taken.action not in _QUIET:
-            log.info("%s of the vault: %s", taken.path, taken.action.value.lower())

@@ -10,6 +10,7 @@ import pytest
 
 from memsvc.domain.memory import Layer
 from memsvc.engine.vault.folder import VaultFolder, digest_of
+from memsvc.engine.vault.three_way import ThreeWay
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 
 NOTE = f"{BASE}/long_term/note.md"
@@ -41,6 +42,7 @@ class HurriedFolder(VaultFolder):
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr("tests.unit.engine.vault.bench.VaultFolder", HurriedFolder)
+    monkeypatch.setattr("tests.unit.engine.vault.bench.KeepBoth", ThreeWay)
     with open_bench(tmp_path, "sql") as bench:
         yield bench
 

@@ -42,6 +42,7 @@ class House:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def tell(self, taken: Taken) -> None:
+        self.troubles.note(taken)
         with self.changed:
             self.taken.append(taken)
             self.changed.notify_all()
@@ -73,8 +74,8 @@ class House:
 @contextmanager
 def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watcher]:
     bench = house.bench
-    taker = Noticing(Taking(bench.desk, ThreeWay()), house.troubles, house.tell)
-    watcher = Watcher(bench.root, taker, Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05))
+    taking = Taking(bench.desk, ThreeWay(), house.tell)
+    watcher = Watcher(bench.root, Noticing(taking.take_all), Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05))
     watcher.start(look(bench.root).files)
     try:
         assert watcher.wait_ready(DEADLINE)
@@ -305,8 +306,8 @@ def test_what_happened_while_nobody_watched_is_taken_at_the_start(quiet_house: H
     (house.bench.root / f"{BASE}/long_term/gone.md").unlink()
     (house.bench.root / f"{BASE}/long_term/move.md").rename(house.bench.root / f"{BASE}/long_term/moved.md")
     house.bench.put(f"{BASE}/long_term/new.md", "new.\n")
-    taker = Noticing(Taking(house.bench.desk, ThreeWay()), house.troubles, house.tell)
-    watcher = Watcher(house.bench.root, taker, Manner(debounce_seconds=QUIET))
+    taking = Taking(house.bench.desk, ThreeWay(), house.tell)
+    watcher = Watcher(house.bench.root, Noticing(taking.take_all), Manner(debounce_seconds=QUIET))
     watcher.start(before)
     try:
         house.wait(f"{BASE}/long_term/edit.md", VaultAction.UPDATED)
