@@ -15,6 +15,7 @@ from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.upkeep.run import Measures
+from memsvc.engine.vault.vault import Vault
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
@@ -25,6 +26,7 @@ from memsvc.wiring.indexing import Indexing, indexing
 from memsvc.wiring.measuring import Measured
 from memsvc.wiring.reading import Reading, reading
 from memsvc.wiring.upkeep import upkeep
+from memsvc.wiring.vault import vault
 from memsvc.wiring.watchfulness import Watchfulness, watchfulness
 from memsvc.wiring.writing import Writing, writing
 
@@ -58,6 +60,7 @@ class _Parts(NamedTuple):
     looks: Watchfulness
     merged: Consolidations
     forgets: Forgetting
+    vault: Vault | None
 
 
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
@@ -69,12 +72,14 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
-    forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
-    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, forgets), stack)
+    files = vault(settings, backends, writes, stack)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads), files, stack)
+    parts = _Parts(index, writes, reads, looks, merged, forgets, files)
+    return _application(settings, backends, parts, stack)
 
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
-    index, writes, reads, looks, merged, forgets = parts
+    index, writes, reads, looks, merged, forgets, files = parts
     store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
@@ -119,4 +124,5 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
+        vault=files,
     )

@@ -26,6 +26,7 @@ from memsvc.cli import (
     searching,
     sessions,
     transferring,
+    vault,
     watching,
 )
 
@@ -72,6 +73,7 @@ app.command()(transferring.erase)
 app.command()(transferring.backup)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
+app.add_typer(vault.app, name="vault")
 app.add_typer(reminding.app, name="reminders")
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)

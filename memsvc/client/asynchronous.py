@@ -20,6 +20,7 @@ from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
 from memsvc.client.transferring import Transfers
 from memsvc.client.upkeep import Upkeep
+from memsvc.client.vault import Vaults
 from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
@@ -41,6 +42,7 @@ class AsyncMemsvc(
     Watches,
     Reviews,
     Transfers,
+    Vaults,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

@@ -230,6 +230,7 @@ class Memsvc:
     import_user = _stream(AsyncMemsvc.import_user)
     erase_user = _sync(AsyncMemsvc.erase_user)
     create_backup = _stream(AsyncMemsvc.create_backup)
+    sync_vault = _stream(AsyncMemsvc.sync_vault)
     watch = _stream(AsyncMemsvc.watch)
     quarantined = _stream(AsyncMemsvc.quarantined)
     review = _sync(AsyncMemsvc.review)

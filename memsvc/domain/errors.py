@@ -390,6 +390,15 @@ class BackupRunningError(MemsvcError):
         super().__init__("A backup is being made; wait until it has ended.")
 
 
+class VaultOffError(MemsvcError):
+    """The service keeps no vault."""
+
+    reason = "VAULT_OFF"
+
+    def __init__(self) -> None:
+        super().__init__("The service keeps no vault: set vault.directory and start it again.")
+
+
 class BackendClosedError(MemsvcError):
     """A backend was used after it was closed: a fault of the program, not of the caller."""
 

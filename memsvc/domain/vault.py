@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memsvc.domain.drafts import PatchValue
-from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 
 
@@ -46,26 +45,6 @@ class NoteError(Exception):
         super().__init__(f"line {line}: {description}" if line else description)
         self.line = line
         self.description = description
-
-
-class VaultOffError(MemsvcError):
-    """The service has no vault."""
-
-    reason = "VAULT_OFF"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The service keeps no vault: set vault.directory (MEMSVC_VAULT__DIRECTORY) and start it again."
-        )
-
-
-class VaultRunningError(MemsvcError):
-    """The vault is being synchronised already."""
-
-    reason = "VAULT_SYNC_RUNNING"
-
-    def __init__(self) -> None:
-        super().__init__("The vault is being synchronised already; wait until that has ended.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +130,10 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class VaultProgress:
-    """How far a synchronisation is: *done* of *total* in *phase*."""
+    """How far a synchronisation is: *done* were looked at in *phase*."""
 
     phase: str
     done: int
-    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +142,14 @@ class VaultSummary:
 
     Attributes:
         files: Notes that were found in the vault.
-        memories: Memories that have a file of their own, or should have.
+        known: Files that the vault knows.
+        behind: Changes of memories that the writer has still to look at.
         counts: Files by what was done with them; those of which there are none are left out.
     """
 
     files: int = 0
-    memories: int = 0
+    known: int = 0
+    behind: int = 0
     counts: Mapping[VaultAction, int] = field(default_factory=dict)
 
 

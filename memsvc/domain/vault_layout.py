@@ -38,7 +38,7 @@ _LAYERS: Mapping[str, Layer] = {
 _FOLDERS = {layer: folder for folder, layer in _LAYERS.items()}
 _NAMED = re.compile(r"(?P<date>[0-9]{8})_(?P<category>[^_]+)_(?P<title>.+)")
 _CONFLICT = re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE)
-_KINDS = {kind.value.lower(): kind for kind in Kind if kind not in {Kind.MESSAGE}}
+_KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
 from memsvc.engine.upkeep.run import Maintenance
 from memsvc.engine.upkeep.step_counts import StepCounts
+from memsvc.engine.vault.vault import Vault
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
@@ -90,6 +91,7 @@ class Application:
     user_importing: UserImporting
     erase: Erase
     backups: Backups
+    vault: Vault | None
 
     @property
     def dimension(self) -> int:

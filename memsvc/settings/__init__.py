@@ -29,6 +29,7 @@ from memsvc.settings.service import (
     LogSettings,
     MetricsSettings,
     ServerSettings,
+    VaultSettings,
     WatchSettings,
 )
 
@@ -100,6 +101,8 @@ class Settings(BaseSettings):
     """Merging and summing up."""
     backup: BackupSettings = BackupSettings()
     """Backups."""
+    vault: VaultSettings = VaultSettings()
+    """Memories as files."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     metrics: MetricsSettings = MetricsSettings()

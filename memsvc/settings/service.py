@@ -85,6 +85,14 @@ class BackupSettings(Part):
     """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
 
 
+class VaultSettings(Part):
+    """Memories as files that people read and edit."""
+
+    directory: Path | None = None
+    """The folder of the vault, which is made when it is not there. One service at a time keeps it. Without one there is
+    no vault."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 

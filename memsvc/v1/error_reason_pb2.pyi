@@ -181,6 +181,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
     one goes on. No metadata. Wait until it has ended.
     """
+    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 90
+    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+    No metadata. Set vault.directory and start the service again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -348,5 +352,9 @@ Metadata: `backup`. Choose another name, or none.
 ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
 """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
 one goes on. No metadata. Wait until it has ended.
+"""
+ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
+"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+No metadata. Set vault.directory and start the service again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -14,6 +14,7 @@ from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
 from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
+from memsvc.v1 import vault_pb2 as memsvc_dot_v1_dot_vault__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -153,6 +154,11 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/CreateBackup',
                 request_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
+                _registered_method=True)
+        self.SyncVault = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/SyncVault',
+                request_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
                 _registered_method=True)
 
 
@@ -325,6 +331,14 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SyncVault(self, request, context):
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -432,6 +446,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.CreateBackup,
                     request_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.SerializeToString,
+            ),
+            'SyncVault': grpc.unary_stream_rpc_method_handler(
+                    servicer.SyncVault,
+                    request_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1006,6 +1025,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/CreateBackup',
             memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
             memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncVault(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/SyncVault',
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -16,6 +16,7 @@ from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 from memsvc.v1 import summaries_pb2 as _summaries_pb2
 from memsvc.v1 import transfer_pb2 as _transfer_pb2
+from memsvc.v1 import vault_pb2 as _vault_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -113,6 +114,10 @@ class LifecycleServiceStub:
     """
     CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    SyncVault: _grpc.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -189,6 +194,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    SyncVault: _aio.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]  # type: ignore[assignment]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -388,5 +397,15 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
         """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+
+    @_abc_1.abstractmethod
+    def SyncVault(
+        self,
+        request: _vault_pb2.SyncVaultRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_vault_pb2.SyncVaultResponse], _abc.AsyncIterator[_vault_pb2.SyncVaultResponse]]:
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

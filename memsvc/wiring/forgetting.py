@@ -14,6 +14,7 @@ from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
 from memsvc.engine.lifecycle.backup import About, Backups
 from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
+from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
@@ -41,6 +42,7 @@ def forgetting(
     directory: DataDirectory,
     backends: Backends,
     parts: tuple[Indexing, Writing, Reading],
+    vault: Vault | None,
     stack: ExitStack,
 ) -> Forgetting:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
@@ -48,6 +50,7 @@ def forgetting(
     folder = settings.backup.directory or directory.path / BACKUPS
     about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
     backups = Backups(backends.metadata, folder, about, backends.now)
+    forget_files = () if vault is None else (vault.forget,)
     erase = Erase(
         backends.metadata,
         writes.committer,
@@ -56,7 +59,7 @@ def forgetting(
         ),
         Keeping(
             writes.accesses.flush,
-            (reads.core.forget, reads.contexts.forget, lambda _: index.embedding.forget_queries()),
+            (reads.core.forget, reads.contexts.forget, lambda _: index.embedding.forget_queries(), *forget_files),
         ),
         Place(directory.path, backups.names, (folder,)),
         backends.now,

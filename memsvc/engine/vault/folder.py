@@ -208,7 +208,7 @@ class VaultFolder:
                     yield path
                 elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
                     with suppress(OSError):
-                        os.unlink(entry.path)
+                        Path(entry.path).unlink()
             waiting += reversed(inner)
 
     def _remove_empty(self, folder: str) -> None:

@@ -81,12 +81,14 @@ class Seeing:
         seen = Seen(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
         if entry is not None and entry.digest == seen.digest:
             return seen
-        if entry is not None and entry.session_id:
-            return replace(
-                seen, action=VaultAction.READ_ONLY, detail="Transcripts of sessions are not edited by files."
-            )
+        return self._edited(seen)
+
+    def _edited(self, seen: Seen) -> Seen:
+        if seen.entry is not None and seen.entry.session_id:
+            return replace(seen, action=VaultAction.READ_ONLY, detail="A transcript is not edited by its file.")
         try:
-            return self._known(replace(seen, note=read_note(data), scope=self._scope(place)))
+            note = read_note(seen.data or b"")
+            return self._known(replace(seen, note=note, scope=self._scope(seen)))
         except NoteError as error:
             return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
 
@@ -170,14 +172,16 @@ class Seeing:
         found = self._reads.get([memory_id], reach=Reach(scope.owner, (scope.project_id,)))
         return found.get(memory_id)
 
-    def _scope(self, place: Standing) -> Scope:
+    def _scope(self, seen: Seen) -> Scope:
         """Return whose a folder is; one whose name is shortened is known by the files in it.
 
         Raises:
             NoteError: Nobody's file is there yet.
         """
-        if place.scope is not None:
+        place = seen.place
+        if place is not None and place.scope is not None:
             return place.scope
+        assert place is not None  # noqa: S101 - for the type checker: what lies nowhere is ignored before
         root = path_key(place.root) + "/"
         for entry in self._book.page(owner=None, after=root, limit=1):
             if path_key(entry.path).startswith(root):

@@ -25,7 +25,8 @@ PAGE = 200
 PATIENCE_SECONDS = 0.5
 
 Event: TypeAlias = Taken | VaultProgress | VaultSummary
-_QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
+QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
+"""What is not told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class _Tally:
     counts: Counter[VaultAction] = field(default_factory=Counter)
 
     def told(self, taken: Taken) -> Iterator[Taken]:
-        if taken.action not in _QUIET:
+        if taken.action not in QUIET:
             self.counts[taken.action] += 1
             yield taken
 
@@ -84,7 +85,7 @@ class Sync:
             BackendUnavailableError: The store cannot be reached.
         """
         while not self._running.acquire(timeout=PATIENCE_SECONDS):
-            yield VaultProgress("waiting", 0, 0)
+            yield VaultProgress("waiting", 0)
         try:
             yield from self._run(plan)
         finally:
@@ -97,7 +98,7 @@ class Sync:
         yield from self._files(plan, tally)
         if not is_new or not plan.is_dry:
             yield from self._missing(plan, tally)
-        shown = yield from self._memories(plan, tally)
+        yield from self._memories(plan, tally)
         yield from self._lost(plan, tally)
         yield from self._sessions(plan, tally)
         if plan.owner is None and not plan.is_dry:
@@ -105,9 +106,10 @@ class Sync:
                 state = self._desk.book.state()
                 if state is not None and state.position < head:
                     self._desk.book.record(position=head)
-        known = self._desk.book.count(owner=plan.owner)
         counts = {action: tally.counts[action] for action in VaultAction if tally.counts[action]}
-        yield VaultSummary(tally.files, shown if plan.is_dry else known, counts)
+        state = self._desk.book.state()
+        behind = self._feed.head() - state.position if state is not None else 0
+        yield VaultSummary(tally.files, self._desk.book.count(owner=plan.owner), behind, counts)
 
     def _require_vault(self, *, is_dry: bool) -> bool:
         """Begin anew with a vault that the store does not know; return whether that is so."""
@@ -128,7 +130,7 @@ class Sync:
             tally.files += len(part)
             for taken in self._taking.preview(part, tally.claimed) if plan.is_dry else self._taking.take_all(part):
                 yield from tally.told(taken)
-            yield VaultProgress("files", tally.files, 0)
+            yield VaultProgress("files", tally.files)
 
     def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
         """Take back that files are gone; when forced they are written again."""
@@ -140,10 +142,10 @@ class Sync:
                 self._desk.folder.vault_id()
                 for taken in self._taking.preview(gone, tally.claimed) if plan.is_dry else self._taking.take_all(gone):
                     yield from tally.told(taken)
-            yield VaultProgress("missing", seen, 0)
+            yield VaultProgress("missing", seen)
 
-    def _memories(self, plan: SyncPlan, tally: _Tally) -> Generator[Event, None, int]:
-        """Write what files do not show; return how many memories were looked at."""
+    def _memories(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
+        """Write what files do not show."""
         after, seen = 0, 0
         listing = partial(self._desk.book.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
         while memories := listing(after_row=after):
@@ -155,8 +157,7 @@ class Sync:
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
                 yield from tally.told(taken)
-            yield VaultProgress("memories", seen, 0)
-        return seen
+            yield VaultProgress("memories", seen)
 
     def _lost(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
         """Remove files of memories that are gone for good."""
@@ -177,7 +178,7 @@ class Sync:
                     taken = self._transcripts.show(said, dry_run=plan.is_dry, anew=plan.is_forced)
                 seen += 1
                 yield from () if taken is None else tally.told(taken)
-            yield VaultProgress("sessions", seen, 0)
+            yield VaultProgress("sessions", seen)
 
 
 def forget_user(desk: Desk, scope: Scope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.vault import Taken
 from memsvc.engine.vault.following import Following, VaultThread
 from memsvc.engine.vault.merging import Merge
@@ -52,8 +53,15 @@ class Vault:
         self._thread.nudge()
 
     def sync(self, plan: SyncPlan) -> Generator[Event, None, None]:
-        """Synchronise: see `Sync.run`."""
-        return self._parts.sync.run(plan)
+        """Synchronise: see `Sync.run`.
+
+        Raises:
+            BackendUnavailableError: The vault is not there, or the store cannot be reached.
+        """
+        try:
+            yield from self._parts.sync.run(plan)
+        except OSError as error:
+            raise BackendUnavailableError("vault") from error
 
     def take(self, paths: Iterable[str]) -> Iterator[Taken]:
         """Take files back: see `Taking.take_all`."""
@@ -65,8 +73,15 @@ class Vault:
             pass
 
     def forget(self, owner: str) -> None:
-        """Remove all files of a user."""
-        forget_user(self._parts.desk, scope_of(owner, ""))
+        """Remove all files of a user.
+
+        Raises:
+            BackendUnavailableError: They cannot be removed; nothing else of the vault was changed.
+        """
+        try:
+            forget_user(self._parts.desk, scope_of(owner, ""))
+        except OSError as error:
+            raise BackendUnavailableError("vault") from error
 
     def behind(self) -> int:
         """Return how many changes are still to be written."""

@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.drafts import PatchValue
 from memsvc.domain.vault import Note, NoteError
 from memsvc.text.notes.fields import FieldError, read_field, read_metadata
-from memsvc.text.notes.writing import DEFAULTS, FENCE
+from memsvc.text.notes.writing import DEFAULTS
 
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""
@@ -76,7 +76,7 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
     if len(front) > FRONT_CHARS:
         raise NoteError(1, f"The front matter has more than {FRONT_CHARS:,} characters.")
     try:
-        loaded = yaml.load(front, Loader=yaml.CSafeLoader)  # noqa: S506 - the safe one
+        loaded = yaml.load(front, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.drafts import WriteOptions
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.engine.vault import showing
@@ -183,7 +184,7 @@ def test_an_unknown_folder_deletes_nothing(bench: Bench) -> None:
     bench.vault.follow()
     (bench.root / place(made)).unlink()
     (bench.root / ".memsvc" / "vault.json").unlink()
-    with pytest.raises(VaultGoneError):
+    with pytest.raises(BackendUnavailableError):
         bench.synced()
     bench.writes.create("Two.")
     with pytest.raises(VaultGoneError):
