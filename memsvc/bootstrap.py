@@ -72,7 +72,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
-    files = vault(settings, backends, writes, stack)
+    files = vault(settings, backends, writes, looks, stack)
     forgets = forgetting(settings, directory, backends, (index, writes, reads), files, stack)
     parts = _Parts(index, writes, reads, looks, merged, forgets, files)
     return _application(settings, backends, parts, stack)

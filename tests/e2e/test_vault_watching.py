@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -212,7 +213,7 @@ def test_a_conflict_keeps_both(person: Person) -> None:
     until(lambda: "VAULT_CONFLICT" in person.warnings())
 
     [beside] = file.parent.glob("*.conflict-*.md")
-    listed = person.stubs.memory.ListRevisions(memory_pb.ListRevisionsRequest(scope=person.scope, id=memory.id))
+    listed = person.stubs.memory.ListRevisions(history_pb.ListRevisionsRequest(scope=person.scope, id=memory.id))
     contents = [revision.memory.content for revision in listed.revisions]
     assert "Two, by call." in beside.read_text()
     assert "Two, by hand." in file.read_text()
