@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -240,10 +241,10 @@ def test_a_file_that_cannot_be_read_is_told_and_taken_once_mended(person: Person
 
 
 def test_many_files_at_once_and_searches_meanwhile(person: Person) -> None:
-    """Five hundred files come at once; a search is answered all the while, and in the end all are memories."""
+    """Two hundred files come at once; a search is answered all the while, and in the end all are memories."""
     staged = person.vault.parent / f"staged-{person.scope.user_id}"
     staged.mkdir()
-    for number in range(500):
+    for number in range(200):
         (staged / f"{number:03}.md").write_text(f"Note number {number} of many.\n")
     person.folder.mkdir(parents=True)
     staged.rename(person.folder / "many")
@@ -253,7 +254,7 @@ def test_many_files_at_once_and_searches_meanwhile(person: Person) -> None:
         nonlocal asked
         person.found("number")
         asked += 1
-        return len(person.contents()) == 500
+        return len(person.contents()) == 200
 
     until(are_all_there)
     assert asked > 1
@@ -299,6 +300,29 @@ def test_files_changed_while_the_service_was_down(tmp_path: Path) -> None:
         until(lambda: person.contents() == ["Edited.", "New."])
 
         assert person.get(removed.id) is None
+
+
+def test_the_command_line_watches_for_a_service_that_does_not(tmp_path: Path) -> None:
+    """`memsvc vault watch` synchronises at its start and after every change of a file, and shows what was done."""
+    vault = tmp_path / "vault"
+    server = ServerProcess(tmp_path / "data", {**_environment(vault), "MEMSVC_VAULT__WATCH": "off"})
+    with server, server.stubs() as stubs:
+        person = Person(server, stubs, vault)
+        memory = person.create("To be edited.", title="Edit")
+        file = person.file(memory)
+        (person.folder / "new.md").write_text("New.\n")
+        command = [sys.executable, "-m", "memsvc", "vault", "watch", str(vault), "--limit", "2"]
+        where = {"MEMSVC_ADDRESS": server.bound, "MEMSVC_USER": person.scope.user_id}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **where}) as watch:
+            assert watch.stdout is not None
+            first = watch.stdout.readline()
+            _renamed_over(file, file.read_text().replace("To be edited.", "Edited."))
+            second = watch.stdout.readline()
+            code = watch.wait(DEADLINE)
+
+        assert (first.split("\t")[0], second.split("\t")[0], code) == ("created", "updated", 0)
+        assert memory.id in second
+        assert person.contents() == ["Edited.", "New."]
 
 
 def _committed(project: Path, file: Path) -> str:

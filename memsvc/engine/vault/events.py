@@ -12,7 +12,7 @@ import watchfiles
 
 from memsvc.domain.vault_noise import is_memory_path, is_watched_folder
 
-TICK_MILLISECONDS = 100
+TICK_MILLISECONDS = 50
 """How long to wait for events before the watcher looks at its clock."""
 STEP_MILLISECONDS = 20
 GROUP_MILLISECONDS = 100

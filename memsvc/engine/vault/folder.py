@@ -134,6 +134,7 @@ class VaultFolder:
                     else:
                         self._note(path, state)
                         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                        folders.note_change(folder)
                     written.pop(0)
             finally:
                 for folder, temporary, _ in written:
@@ -156,6 +157,7 @@ class VaultFolder:
             if digest and _digest_at(_name(path), folder) != digest:
                 return
             os.unlink(_name(path), dir_fd=folder)
+            folders.note_change(folder)
             self._note(path, None)
             folders.sync()
         self._remove_empty(_parent(path))
@@ -170,6 +172,7 @@ class VaultFolder:
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
             os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
+            folders.note_change(folder)
             self._note(path, None)
             folders.sync()
 
@@ -226,6 +229,7 @@ class _Folders:
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self._stack = stack
         self._open = {"": self._opened(str(root), None)}
+        self._changed: set[int] = set()
 
     def open(self, folder: str, *, make: bool = False) -> int:
         if folder in self._open:
@@ -237,11 +241,17 @@ class _Folders:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=outer)
+                self.note_change(outer)
         self._open[folder] = self._opened(name, outer)
         return self._open[folder]
 
+    def note_change(self, folder: int) -> None:
+        """Note that a name in this folder was made, replaced or removed."""
+        self._changed.add(folder)
+
     def sync(self) -> None:
-        for descriptor in self._open.values():
+        """Wait until the disk has the names of all folders that changed."""
+        for descriptor in self._changed:
             os.fsync(descriptor)
 
     def _opened(self, name: str, outer: int | None) -> int:

@@ -35,7 +35,11 @@ class VaultTroubles:
     def note(self, taken: Taken) -> bool:
         """Note what came of a file, and return whether that is a trouble that was not known."""
         with self._lock:
-            known = self._found.pop(taken.path, None)
+            known = self._found.get(taken.path)
+            if known is not None and known.action is VaultAction.CONFLICT and taken.action is VaultAction.UNCHANGED:
+                # That nothing happened since does not settle it.
+                return False
+            self._found.pop(taken.path, None)
             if taken.action not in _CODES or not taken.detail:
                 return False
             if len(self._found) < KEPT:

@@ -359,6 +359,17 @@ def _until(reached: Callable[[], bool]) -> None:
     pytest.fail("It did not come to that.")
 
 
+def test_a_conflict_is_told_until_the_file_is_edited() -> None:
+    """Looking at the file again does not settle it."""
+    troubles = VaultTroubles()
+    troubles.note(Taken(NOTE, VaultAction.CONFLICT, detail="The other side lies beside."))
+    troubles.note(Taken(NOTE, VaultAction.UNCHANGED))
+    before = [notice.code for notice in troubles.of(ADA)]
+    troubles.note(Taken(NOTE, VaultAction.UPDATED))
+
+    assert (before, troubles.of(ADA)) == (["VAULT_CONFLICT"], [])
+
+
 def test_troubles_name_only_the_files_of_their_user() -> None:
     """And to an operator how many there are."""
     troubles = VaultTroubles()
