@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 SEGMENT_BYTES = 120
 """The most that a name takes in UTF-8, so that there is room for an ending, and for deep folders on Windows."""
@@ -16,6 +17,7 @@ _FORBIDDEN = re.compile(r'[\x00-\x20\x7f-\xa0<>:"/\\|?*~%!#^`$&;\'{}\[\]()]+')
 _HOLES = re.compile(r"[-\s]*-[-\s]*")
 
 
+@lru_cache(maxsize=4096)
 def folder_of_id(name: str) -> str:
     """Return the folder of a user, project or tenant: different ids have different ones, whatever the file system.
 

@@ -33,7 +33,7 @@ def stranger(request: pytest.FixtureRequest, owner: Owner) -> Stranger:
 def test_every_method_has_a_case() -> None:
     """A new RPC must say here what it does to strangers."""
     told = {made.__module__ for made in CASES.values()}
-    assert told == {module.__name__ for module in (lifecycle, memories, searches, sessions)}
+    assert told == {module.__name__ for module in (lifecycle, memories, searches, sessions, vault)}
     assert METHODS.keys() == CASES.keys()
 
 

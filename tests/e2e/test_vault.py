@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.client import Memsvc
-from memsvc.v1 import capture_pb2
+from memsvc.v1 import capture_pb2, vault_pb2
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import vault_pb2
 from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused
 from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.e2e.transferring import erase
@@ -118,7 +117,7 @@ def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs
         stubs.memory.AppendMemory(request, timeout=TIMEOUT)
     session = types.Scope(user_id=user, project_id="Web", session_id="chat-1")
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
-    messages = [session_pb.NewMessage(role=session_pb.MESSAGE_ROLE_USER, content="Hello there.")]
+    messages = [session_pb.NewMessage(role=types.MESSAGE_ROLE_USER, content="Hello there.")]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=session, messages=messages), timeout=TIMEOUT)
     awaited(lambda: len(notes(vault, user)) == 4)
 
@@ -175,7 +174,7 @@ def test_no_key_leads_out_of_the_vault(stubs: Stubs, vault: Path, user: str, key
     sync(stubs, hostile)
 
     inside = [path for path in vault.rglob("*") if path.is_file()]
-    assert any(hostile.split("/")[0] in str(path) for path in inside)
+    assert any(hostile.split("/", maxsplit=1)[0] in str(path) for path in inside)
     assert not [path for path in vault.parent.rglob("*escape*") if vault not in path.parents]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from memsvc.domain.errors import BackendClosedError, MemsvcError
@@ -19,6 +20,10 @@ from memsvc.ports.feed import IndexFeed
 GROUP = 256
 """Changes whose files are written together."""
 IDLE_SECONDS = 1.0
+GATHER_SECONDS = 0.2
+"""How long a change waits for others: a write of one file costs more than one of many does for each."""
+REST, REST_SECONDS = 3.0, 2.0
+"""So many times as long as a group took the writer rests while memories are being written, but no longer than this."""
 BACKOFF_SECONDS = (0.5, 1.0, 5.0, 30.0)
 
 log = logging.getLogger(__name__)
@@ -57,9 +62,7 @@ class Following:
             if not changes:
                 return self._transcribed()
             self._desk.folder.vault_id()
-            done = self._shown(changes)
-            self._desk.book.record(position=changes[-1].position)
-            return done
+            return self._shown(changes)
 
     def behind(self) -> int:
         """Return how many changes are still to be written."""
@@ -76,14 +79,15 @@ class Following:
             if is_said(memory):
                 scope = memory.scope
                 self._waiting.setdefault((scope.owner, scope.project_id, scope.session_id), scope)
-        done = self._showing.show(sorted((one for one in memories if not is_said(one)), key=lambda one: one.row))
         there = {memory.id for memory in memories}
         gone = [
             change.memory_id
             for change in changes
             if change.action is ChangeAction.PURGED and change.memory_id and change.memory_id not in there
         ]
-        return done + (self._gone(gone) if gone else [])
+        done = self._gone(gone) if gone else []
+        own = sorted((one for one in memories if not is_said(one)), key=lambda one: one.row)
+        return done + self._showing.show(own, position=changes[-1].position)
 
     def _gone(self, memory_ids: Sequence[str]) -> list[Taken]:
         """Remove the files of purged memories; what was said by them goes from the transcripts."""
@@ -136,13 +140,20 @@ class VaultThread:
         while not self._stopping.is_set():
             if not self._tried(self._drain):
                 return
-            self._wake.wait(IDLE_SECONDS)
+            if self._wake.wait(IDLE_SECONDS):
+                # Files of changes that come close together are written together.
+                self._stopping.wait(GATHER_SECONDS)
             self._wake.clear()
 
     def _drain(self) -> None:
         try:
-            while not self._stopping.is_set() and self._following.step() is not None:
-                pass
+            while not self._stopping.is_set():
+                behind, started = self._following.behind(), time.perf_counter()
+                if self._following.step() is None:
+                    return
+                if self._following.behind() > behind - GROUP:
+                    # Somebody is writing: three quarters of the time are theirs.
+                    self._stopping.wait(min(REST * (time.perf_counter() - started), REST_SECONDS))
         except ChangesLostError:
             self._begin(self._stopping.is_set)
 

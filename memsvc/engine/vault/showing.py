@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.memory import Memory
@@ -36,10 +36,11 @@ class _Part:
     done: list[Taken] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     """Path keys that memories have got."""
+    size: int = 0
 
-    @property
-    def size(self) -> int:
-        return sum(len(data) for _, data in self.files)
+    def write(self, path: str, data: bytes) -> None:
+        self.files.append((path, data))
+        self.size += len(data)
 
 
 class Showing:
@@ -50,11 +51,13 @@ class Showing:
         self._desk = desk
         self._taking = taking
 
-    def show(self, memories: Sequence[Memory], *, anew: bool = False, dry_run: bool = False) -> list[Taken]:
+    def show(
+        self, memories: Sequence[Memory], *, anew: bool = False, dry_run: bool = False, position: int | None = None
+    ) -> list[Taken]:
         """Write the files of *memories*, and remove those that should have none; return what was done.
 
         A file that says its memory already is left as it is; with *anew* it is compared byte by byte. What cannot be
-        written is told as INVALID. The lock of the desk is held by the caller.
+        written is told as INVALID. With the last of them the *position* is noted. The caller holds the desk's lock.
         """
         entries = self._desk.book.of([memory.id for memory in memories])
         places = {memory.id: place_of(memory) for memory in memories if has_file(memory)}
@@ -64,11 +67,11 @@ class Showing:
         part, done = _Part(), []
         for memory in memories:
             COURTESY.give_way()
-            self._one(part, memory, entries.get(memory.id), known, anew=anew)
+            self._one(part, memory, places.get(memory.id), entries.get(memory.id), known, anew=anew)
             if part.size >= GROUP_BYTES:
                 done += self._finished(part, dry_run=dry_run)
                 part = _Part(taken=part.taken)
-        return done + self._finished(part, dry_run=dry_run)
+        return done + self._finished(part, dry_run=dry_run, position=position)
 
     def hide(self, entries: Sequence[Entry], *, dry_run: bool = False) -> list[Taken]:
         """Remove the files of *entries*, whose memories are gone."""
@@ -77,13 +80,20 @@ class Showing:
             self._hide(part, entry)
         return self._finished(part, dry_run=dry_run)
 
-    def _one(self, part: _Part, memory: Memory, entry: Entry | None, known: dict[str, Entry], *, anew: bool) -> None:
-        if not has_file(memory):
+    def _one(
+        self,
+        part: _Part,
+        memory: Memory,
+        place: Place | None,
+        entry: Entry | None,
+        known: Mapping[str, Entry],
+        *,
+        anew: bool,
+    ) -> None:
+        if place is None:
             if entry is not None:
                 self._hide(part, entry)
-            return
-        place = place_of(memory)
-        if entry is None or _must_move(entry, place):
+        elif entry is None or _must_move(entry, place):
             self._placed(part, memory, place, entry, known)
         elif anew or entry.revision != memory.revision:
             self._rewritten(part, memory, entry)
@@ -96,7 +106,7 @@ class Showing:
         present = self._present(entry)
         if present is None or present == entry.digest:
             if present != digest:
-                part.files.append((entry.path, rendered))
+                part.write(entry.path, rendered)
                 part.over[entry.path] = present
                 part.done.append(Taken(entry.path, VaultAction.WRITTEN, memory.id))
             if after != entry or present is None:
@@ -106,7 +116,9 @@ class Showing:
         else:
             part.done.append(Taken(entry.path, VaultAction.CONFLICT, memory.id))
 
-    def _placed(self, part: _Part, memory: Memory, place: Place, entry: Entry | None, known: dict[str, Entry]) -> None:
+    def _placed(
+        self, part: _Part, memory: Memory, place: Place, entry: Entry | None, known: Mapping[str, Entry]
+    ) -> None:
         """Write a file at a place that is new to it, and remove it from the old one."""
         if entry is not None and self._present(entry) not in {None, entry.digest}:
             part.done.append(Taken(entry.path, VaultAction.CONFLICT, memory.id))
@@ -114,7 +126,7 @@ class Showing:
         rendered = render_note(memory)
         path = self._free_path(part, memory, place, known, rendered)
         part.taken.add(path_key(path))
-        part.files.append((path, rendered))
+        part.write(path, rendered)
         if not self._desk.folder.exists(path):
             part.over[path] = None
         owner, project = memory.scope.owner, memory.scope.project_id
@@ -125,7 +137,7 @@ class Showing:
         else:
             part.done.append(Taken(path, VaultAction.WRITTEN, memory.id))
 
-    def _free_path(self, part: _Part, memory: Memory, place: Place, known: dict[str, Entry], rendered: bytes) -> str:
+    def _free_path(self, part: _Part, memory: Memory, place: Place, known: Mapping[str, Entry], rendered: bytes) -> str:
         """Return the first of the memory's paths that is nobody else's, and holds nothing that is not known."""
         for path in place.paths:
             key = path_key(path)
@@ -163,7 +175,7 @@ class Showing:
             return ""
         return None if data is None else digest_of(data)
 
-    def _finished(self, part: _Part, *, dry_run: bool) -> list[Taken]:
+    def _finished(self, part: _Part, *, dry_run: bool, position: int | None = None) -> list[Taken]:
         """Do it: write, note, remove. What stands between by a crash is done again, and changes nothing."""
         if dry_run:
             return part.done
@@ -172,8 +184,8 @@ class Showing:
         entries = [entry for entry in part.entries if path_key(entry.path) not in failed]
         for path, other in part.beside:
             self._desk.folder.rename(path, other)
-        if entries or part.forgotten:
-            self._desk.book.record(entries, removed=part.forgotten)
+        if entries or part.forgotten or position is not None:
+            self._desk.book.record(entries, removed=part.forgotten, position=position)
         for path, after, digest in part.removed:
             if after not in failed:
                 self._desk.folder.remove(path, digest)

@@ -49,7 +49,7 @@ def assert_safe(path: str) -> None:
 
 @settings(max_examples=200)
 @given(IDS, IDS | st.just(""), NAMES, NAMES, NAMES, st.sampled_from(Layer), st.sampled_from(Status))
-def test_no_path_leaves_the_vault(  # noqa: PLR0913 - a name each
+def test_no_path_leaves_the_vault(
     user: str, project: str, key: str, title: str, category: str, layer: Layer, status: Status
 ) -> None:
     """Whatever ids, keys, titles and categories hold, the file lies below the folder of its user."""

@@ -12,6 +12,7 @@ from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.engine.vault import showing
 from memsvc.engine.vault.folder import VaultFolder, VaultGoneError
+from memsvc.engine.vault.following import ChangesLostError
 from memsvc.text.notes import read_note
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench, place
 from tests.unit.engine.write.desk import ADA
@@ -256,8 +257,6 @@ def test_changes_that_are_no_longer_kept_are_found_by_a_sync(bench: Bench) -> No
     bench.writes.create("One.")
     bench.writes.store.feed.mark_applied(bench.writes.store.feed.pending(limit=9))
     bench.writes.store.feed.trim(before=bench.writes.clock.advance(days=1))
-    from memsvc.engine.vault.following import ChangesLostError
-
     with pytest.raises(ChangesLostError):
         bench.vault.follow()
     assert bench.synced() == {"WRITTEN": 1}

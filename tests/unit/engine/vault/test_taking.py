@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memsvc.domain.memory import Kind, Layer, Origin, Status
 from memsvc.domain.vault import VaultAction
-from tests.unit.engine.vault.bench import BASE, Bench, open_bench
-from tests.unit.engine.write.desk import ADA
-
-
-@pytest.fixture(params=["inproc", "sql"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """A vault."""
-    with open_bench(tmp_path, request.param) as bench:
-        yield bench
+from tests.unit.engine.vault.bench import BASE, Bench
 
 
 def test_a_new_file_becomes_a_memory(bench: Bench) -> None:
@@ -94,16 +85,7 @@ def test_a_file_and_its_memory_both_changed_are_both_kept(bench: Bench) -> None:
     path = bench.put(f"{BASE}/long_term/a.md", "One.\n")
     memory_id = bench.took(path).memory_id
     written = bench.memory(memory_id)
-    from memsvc.domain.drafts import Patch, WriteOptions
-
-    bench.writes.writing.revise.update(
-        ADA,
-        memory_id=memory_id,
-        key="",
-        patch=Patch({"content": "By call."}),
-        expected_revision=0,
-        options=WriteOptions(),
-    )
+    bench.change(memory_id, content="By call.")
     bench.put(path, bench.text(path).replace("One.", "By hand."))
 
     taken = bench.took(path)
@@ -119,18 +101,9 @@ def test_a_file_and_its_memory_both_changed_are_both_kept(bench: Bench) -> None:
 
 def test_a_deletion_does_not_win_over_a_change(bench: Bench) -> None:
     """The memory stays, and will be written again."""
-    from memsvc.domain.drafts import Patch, WriteOptions
-
     path = bench.put(f"{BASE}/long_term/a.md", "One.\n")
     memory_id = bench.took(path).memory_id
-    bench.writes.writing.revise.update(
-        ADA,
-        memory_id=memory_id,
-        key="",
-        patch=Patch({"content": "By call."}),
-        expected_revision=0,
-        options=WriteOptions(),
-    )
+    bench.change(memory_id, content="By call.")
     (bench.root / path).unlink()
 
     assert bench.take(path) is VaultAction.CONFLICT
