@@ -134,7 +134,7 @@ class VaultFolder:
                     else:
                         self._note(path, state)
                         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                        folders.note_change(folder)
+                        folders.changed(folder)
                     written.pop(0)
             finally:
                 for folder, temporary, _ in written:
@@ -157,7 +157,7 @@ class VaultFolder:
             if digest and _digest_at(_name(path), folder) != digest:
                 return
             os.unlink(_name(path), dir_fd=folder)
-            folders.note_change(folder)
+            folders.changed(folder)
             self._note(path, None)
             folders.sync()
         self._remove_empty(_parent(path))
@@ -172,7 +172,7 @@ class VaultFolder:
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
             os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
-            folders.note_change(folder)
+            folders.changed(folder)
             self._note(path, None)
             folders.sync()
 
@@ -241,11 +241,11 @@ class _Folders:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=outer)
-                self.note_change(outer)
+                self._changed.add(outer)
         self._open[folder] = self._opened(name, outer)
         return self._open[folder]
 
-    def note_change(self, folder: int) -> None:
+    def changed(self, folder: int) -> None:
         """Note that a name in this folder was made, replaced or removed."""
         self._changed.add(folder)
 
