@@ -18,7 +18,7 @@ def is_memory_path(path: str) -> bool:
 
     Only Markdown files are, since editors' swap, backup and temporary files all end otherwise: `.x.md.swp`, `4913`,
     `x.md~`, `x.md.tmp`, `x.md___jb_tmp___`. Nothing whose name, or a folder's on the way, begins with a dot is: `.git`,
-    `.obsidian`, `.#x.md`, `.trash`.
+    `.obsidian`, `.#x.md`, `.trash`. Nor is a name that is no text, as old archives hold them.
     """
     folders, _, name = path.rpartition("/")
     return (
@@ -26,6 +26,7 @@ def is_memory_path(path: str) -> bool:
         and name.lower().endswith(SUFFIX)
         and not name.startswith(".")
         and is_watched_folder(folders)
+        and _is_text(path)
         and not any(pattern.search(name) for pattern in _PASSING)
     )
 
@@ -33,3 +34,11 @@ def is_memory_path(path: str) -> bool:
 def is_watched_folder(path: str) -> bool:
     """Return whether memories may lie in the folder *path*; the empty one is the vault itself."""
     return not path or not any(part.startswith(".") for part in path.split("/"))
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

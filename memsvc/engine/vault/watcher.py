@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
@@ -28,6 +29,8 @@ CROWD = 1_000
 """After so many events at once some may have been lost: the tree is looked over soon."""
 PATIENCE = 5.0
 """A file that is gone is waited for so many times the quiet time at most while others change."""
+ATTEMPTS = 3
+"""How often a file is tried that a fault of ours keeps from being taken; then again when it changes."""
 RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0)
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class Watcher:
         self._gone: dict[str, float] = {}
         self._own: dict[str, Mark] = {}
         self._is_told_missing = False
+        self._faults: Counter[str] = Counter()
         self._failures = 0
         self._retry_at = 0.0
         self._ears = Ears()
@@ -237,6 +241,8 @@ class Watcher:
             take(paths)
             self._failures = 0
             self._is_told_missing = False
+            for path in paths if self._faults else ():
+                self._faults.pop(path, None)
         except BackendClosedError:
             raise
         except TreeMissingError:
@@ -246,8 +252,19 @@ class Watcher:
             log.warning("files of the vault could not be taken and will be again: %s", error)
             self._retry(paths, now)
         except Exception:
-            log.exception("files of the vault could not be taken and will be again")
-            self._retry(paths, now)
+            log.exception("of %d files of the vault one could not be taken, the first is %s", len(paths), paths[0])
+            self._part(take, paths)
+
+    def _part(self, take: Callable[[Sequence[str]], None], paths: Sequence[str]) -> None:
+        """Find out which of some files cannot be taken by a fault of ours, so that it does not hold up the others."""
+        if len(paths) > 1:
+            for path in paths:
+                self._hand(take, [path])
+            return
+        [path] = paths
+        self._faults[path] += 1
+        if self._faults[path] < ATTEMPTS:
+            self._settling.note(paths, self._clock())
 
     def _retry(self, paths: Sequence[str], now: float) -> None:
         wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]

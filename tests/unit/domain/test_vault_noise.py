@@ -13,6 +13,7 @@ NOISE = [
     ".obsidian/x.md", "~syncthing~x.md.tmp", "~x.md", "x_BACKUP_123.md", "x_LOCAL_1.md", "x_REMOTE_77.md",
     "x_BASE_5.md", ".x.md", ".md", "a/.md", "x.txt", "x", "", "x.conflict-20260206T101112.md",
     "a/x.conflict-r3.md", ".x.md.memsvc-tmp",
+    "caf\udce9.md", "a\udcff/x.md",
 ]  # fmt: skip
 MEMORIES = [
     "x.md", "a/b/c.md", "X.MD", "memory/2026-02-06.md", "knowledge/world/巴黎.md", "a b/x y.md", "x.y.md",

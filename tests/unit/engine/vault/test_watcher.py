@@ -31,6 +31,7 @@ class Notes:
     handed: list[Handed] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     failing: list[Exception] = field(default_factory=list)
+    poison: str = ""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def present(self, paths: Sequence[str]) -> None:
@@ -42,6 +43,8 @@ class Notes:
     def _note(self, what: str, paths: Sequence[str]) -> None:
         if self.failing:
             raise self.failing.pop()
+        if self.poison in paths:
+            raise RuntimeError(self.poison)
         with self.changed:
             self.handed += [(what, path) for path in paths]
             self.sizes.append(len(paths))
@@ -277,6 +280,19 @@ def test_what_cannot_be_taken_now_is_taken_later(root: Path, monkeypatch: pytest
         handed = notes.wait(("present", "y.md"))
 
     assert handed == [("present", "y.md")]
+
+
+def test_a_file_that_is_never_taken_does_not_hold_up_the_others(root: Path) -> None:
+    """It is tried a few times, and again when it changes."""
+    names = [f"{name}.md" for name in "bcde"]
+    with watched(root) as (_, notes):
+        notes.poison = "c.md"
+        for name in names:
+            (root / name).write_text("text")
+        notes.wait(("present", "b.md"), ("present", "d.md"), ("present", "e.md"))
+        notes.poison = ""
+        (root / "c.md").write_text("mended")
+        notes.wait(("present", "c.md"))
 
 
 def test_our_own_writes_are_not_handed_over(root: Path, mode: WatchMode) -> None:
