@@ -12,7 +12,8 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.rows import insert_many
-from backends.sql.tables import memories, tombstones, vault_files, vault_state
+from backends.sql.tables import memories, tombstones
+from backends.sql.vault_tables import vault_files, vault_state
 from memsvc.domain.clock import from_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope

@@ -285,6 +285,9 @@ def _write_new(name: str, data: bytes, folder: int) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
+        # Begins to write it to the disk, so that the files of a group get there together, not one by one.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _synced(name: str, folder: int) -> os.stat_result:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from backends.sql.erasing import KNOWN
 from backends.sql.tables import metadata
 
-NOBODYS = {"counters", "embeddings", "erasures", "leases"}
-"""Leases name processes; embeddings are found by the digests of the texts; erasures are what is noted of the erasure itself."""
+NOBODYS = {"counters", "embeddings", "erasures", "leases", "vault_state"}
+"""Leases name processes, and the vault's state the vault; embeddings are found by the digests of the texts; erasures are what is noted of the erasure itself."""
 
 
 def test_every_table_is_known() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.memory import Kind, Layer, Status
+from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault_layout import (
     conflict_path,
@@ -47,29 +48,37 @@ def assert_safe(path: str) -> None:
         assert not part.startswith(".")
 
 
-@settings(max_examples=200)
-@given(IDS, IDS | st.just(""), NAMES, NAMES, NAMES, st.sampled_from(Layer), st.sampled_from(Status))
-def test_no_path_leaves_the_vault(
-    user: str, project: str, key: str, title: str, category: str, layer: Layer, status: Status
-) -> None:
+@st.composite
+def hostile(draw: st.DrawFn) -> Memory:
+    """Return a memory whose names are as bad as can be."""
+    user, project = draw(IDS), draw(IDS | st.just(""))
+    return memory(
+        draw(NAMES),
+        user_id=user,
+        project_id=project,
+        tenant_id=project,
+        session_id=user,
+        key=draw(st.sampled_from(["", "context/", "knowledge/world/", "daily/"])) + draw(NAMES),
+        title=draw(NAMES | st.just("")),
+        category=draw(NAMES | st.just("")),
+        layer=draw(st.sampled_from(Layer)),
+        status=draw(st.sampled_from(Status)),
+    )
+
+
+@settings(max_examples=300)
+@given(hostile())
+def test_no_path_leaves_the_vault(one: Memory) -> None:
     """Whatever ids, keys, titles and categories hold, the file lies below the folder of its user."""
-    for prefix in ("", "context/", "knowledge/world/", "daily/"):
-        one = memory(
-            title, user_id=user, project_id=project, tenant_id=project, key=prefix + key, title=title,
-            category=category, layer=layer, status=status, session_id=user,
-        )  # fmt: skip
-        for path in (
-            *place_of(one).paths,
-            *transcript_path(one.scope, one.create_time),
-            conflict_path(place_of(one).paths[0], "1"),
-        ):
-            assert_safe(path)
-            assert path.startswith(root_of(one.scope) + "/")
-            assert is_note(path) == (".conflict-" not in path)
-            seen = standing(path)
-            assert seen is not None
-            assert seen.root == root_of(one.scope)
-            assert seen.scope in {None, Scope(user, project, tenant_id=project)}
+    scope, paths = one.scope, place_of(one).paths
+    for path in (*paths, *transcript_path(scope, one.create_time), conflict_path(paths[0], "1")):
+        assert_safe(path)
+        assert path.startswith(root_of(scope) + "/")
+        assert is_note(path) == (".conflict-" not in path)
+        seen = standing(path)
+        assert seen is not None
+        assert seen.root == root_of(scope)
+        assert seen.scope in {None, Scope(scope.user_id, scope.project_id, tenant_id=scope.tenant_id)}
 
 
 @settings(max_examples=200)
@@ -104,7 +113,7 @@ def test_a_folder_is_of_at_most_one_id(folder: str) -> None:
         ({"user_id": "Ada Lovelace", "title": "T"}, "users/!ada !lovelace/long_term/20260206_fact_T.md"),
     ],
 )
-def test_each_memory_has_its_place(fields: dict[str, object], path: str) -> None:
+def test_each_memory_has_its_place(fields: dict[str, Any], path: str) -> None:
     """Folders by user, project and layer; names by date, category and title."""
     assert path == place_of(memory(**fields)).paths[0]
 
