@@ -6,6 +6,8 @@ import sqlalchemy as sa
 
 from backends.sql.tables import EMPTY, Number, metadata
 
+__all__ = ["metadata", "vault_files", "vault_state"]
+
 vault_files = sa.Table(
     "vault_files",
     metadata,

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from memsvc.domain.errors import BackendClosedError, MemsvcError
+from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken
@@ -165,8 +165,8 @@ class VaultThread:
                 work()
             except BackendClosedError:
                 return False
-            except (MemsvcError, OSError) as error:
-                log.warning("the vault cannot be written and will be tried again: %s", error)
+            except Exception:
+                log.exception("the vault could not be brought up to date and will be tried again")
                 self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
             else:

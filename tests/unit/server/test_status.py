@@ -53,6 +53,7 @@ EXAMPLES = [
     (errors.ErasureRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.BackupExistsError("b"), grpc.StatusCode.ALREADY_EXISTS, None),
     (errors.BackupRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.VaultOffError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.memory import Kind, Layer, Origin, Status
+from memsvc.domain.scope import Scope
 from memsvc.domain.vault import VaultAction
-from tests.unit.engine.vault.bench import BASE, Bench
+from tests.unit.engine.vault.bench import BASE, Bench, place
 
 
 def test_a_new_file_becomes_a_memory(bench: Bench) -> None:
@@ -190,3 +191,53 @@ def test_an_id_of_somebody_else_means_nothing(bench: Bench) -> None:
     assert taken.action is VaultAction.CREATED
     assert taken.memory_id != memory_id
     assert bench.memory(memory_id).content == "One."
+
+
+def test_an_edited_layer_moves_the_file(bench: Bench) -> None:
+    """The writer brings it to the folder that it belongs to; an edited title leaves it where its person has it."""
+    path = bench.put(f"{BASE}/long_term/a.md", "One.\n")
+    memory_id = bench.took(path).memory_id
+    bench.put(path, bench.text(path).replace("title: a", "title: New"))
+    assert bench.take(path) is VaultAction.UPDATED
+    bench.vault.follow()
+    assert bench.files() == [path]
+
+    bench.put(path, bench.text(path).replace("layer: long_term", "layer: core"))
+    assert bench.take(path) is VaultAction.UPDATED
+    bench.vault.follow()
+    assert bench.files() == [place(bench.memory(memory_id))]
+
+
+def test_a_shortened_folder_is_known_by_its_files(bench: Bench) -> None:
+    """A folder whose name is shortened is known by the files in it; without any it is nobody's."""
+    long = "x" * 128
+    made = bench.writes.create("One.", Scope(long)).memory
+    bench.vault.follow()
+    folder = place(made).rpartition("/")[0]
+
+    taken = bench.took(bench.put(f"{folder}/new.md", "Two.\n"))
+    assert taken.action is VaultAction.CREATED
+    assert bench.writes.stored(taken.memory_id, Scope(long)) is not None
+    unknown = bench.put(f"users/{'y' * 60}~0123456789abcdef/core/new.md", "Three.\n")
+    assert bench.take(unknown) is VaultAction.INVALID
+
+
+def test_two_new_files_of_one_key_do_not_overwrite_each_other(bench: Bench) -> None:
+    """The second one is told, and left alone."""
+    front = "---\nkey: plan\n---\n"
+    first, second = (bench.put(f"{BASE}/core/{name}.md", f"{front}By {name}.\n") for name in "ab")
+
+    assert bench.take(first) is VaultAction.CREATED
+    assert bench.take(second) is VaultAction.INVALID
+    assert bench.text(second) == f"{front}By b.\n"
+
+
+def test_equal_new_files_are_two_memories(bench: Bench) -> None:
+    """Taken together or one after the other."""
+    paths = [bench.put(f"{BASE}/core/{name}.md", "Same.\n") for name in "abc"]
+
+    taken = list(bench.taking.take_all(paths))
+
+    assert len({one.memory_id for one in taken}) == 3
+    assert all(one.action is VaultAction.CREATED for one in taken)
+    assert bench.synced() == {}
