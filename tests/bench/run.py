@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, editing, ingest, latency, maintenance, quality, sessions, start, waits
+from tests.bench import contexts, editing, ingest, latency, maintenance, quality, sessions, start, vault, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -28,11 +28,12 @@ from tests.bench.server import Server, running_server
 from tests.bench.sessions import measure_sessions
 from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
+from tests.bench.vault import measure_vault
 from tests.bench.waits import measure_waits
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, editing.PART, quality.PART,
-    start.PART,
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, quality.PART, start.PART,
+    vault.PART, editing.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -61,6 +62,10 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         if "ingest" in plan.parts:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
+            step()
+        if "vault" in plan.parts:
+            step = screen.stage("vault")
+            report.add(*await measure_vault(plan))
             step()
         if "editing" in plan.parts:
             step = screen.stage("editing files")
