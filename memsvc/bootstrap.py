@@ -76,7 +76,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
     kept = files(settings, backends, writes, stack)
-    shown = vault(settings, backends, writes, stack)
+    shown = vault(settings, backends, writes, looks, stack)
     forgets = forgetting(settings, directory, backends, (index, writes, reads, kept), shown, stack)
     parts = _Parts(index, writes, reads, looks, merged, kept, forgets, shown)
     return _application(settings, backends, parts, stack)

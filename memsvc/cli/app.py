@@ -28,6 +28,7 @@ from memsvc.cli import (
     sessions,
     transferring,
     vault,
+    vault_watching,
     watching,
 )
 
@@ -75,6 +76,7 @@ app.command()(transferring.erase)
 app.command()(transferring.backup)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
+vault.app.command("watch")(vault_watching.watch)
 app.add_typer(vault.app, name="vault")
 app.add_typer(reminding.app, name="reminders")
 app.command()(lifecycle.stats)

@@ -57,7 +57,7 @@ def _run(session: Session, *, force: bool, dry_run: bool, everybody: bool, shown
             if event.HasField("progress"):
                 bar(event.progress.done_count, None, event.progress.phase)
             elif event.HasField("change") and shown and not session.as_json:
-                write(_line(event.change))
+                write(line_of(event.change))
             elif event.HasField("summary"):
                 summary = event.summary
     if summary is not None and not session.as_json:
@@ -65,7 +65,8 @@ def _run(session: Session, *, force: bool, dry_run: bool, everybody: bool, shown
     return summary
 
 
-def _line(change: pb.VaultChange) -> str:
+def line_of(change: pb.VaultChange) -> str:
+    """Return what was done with one file, in one line."""
     from memsvc.v1 import vault_pb2 as pb  # noqa: PLC0415 - a quick start
 
     action = pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from memsvc.settings.part import Part
+from memsvc.settings.vault_watching import VaultWatchingSettings
 
 
 class EventLoop(StrEnum):
@@ -85,7 +86,7 @@ class BackupSettings(Part):
     """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
 
 
-class VaultSettings(Part):
+class VaultSettings(VaultWatchingSettings):
     """Memories as files that people read and edit."""
 
     directory: Path | None = None

@@ -27,6 +27,7 @@ BROAD_CATCHES = {
     "memsvc/engine/repeating.py",
     "memsvc/engine/upkeep/schedule.py",
     "memsvc/engine/vault/following.py",
+    "memsvc/engine/vault/watcher.py",
     "memsvc/engine/write/committer.py",
     "backends/qdrant/edge_process.py",
 }

@@ -10,11 +10,25 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, files, ingest, latency, maintenance, quality, sessions, start, transfer, vault, waits
+from tests.bench import (
+    contexts,
+    editing,
+    files,
+    ingest,
+    latency,
+    maintenance,
+    quality,
+    sessions,
+    start,
+    transfer,
+    vault,
+    waits,
+)
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
+from tests.bench.editing import measure_editing
 from tests.bench.embedding import measure_queries, opened_embedder
 from tests.bench.files import measure_files
 from tests.bench.filling import fill, settled, vector_dimension
@@ -34,7 +48,7 @@ from tests.bench.waits import measure_waits
 
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART,
-    maintenance.PART, files.PART, vault.PART, quality.PART, start.PART,
+    maintenance.PART, files.PART, vault.PART, editing.PART, quality.PART, start.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -69,6 +83,10 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))
+            step()
+        if "editing" in plan.parts:
+            step = screen.stage("editing files")
+            report.add(*await measure_editing(plan))
             step()
         if "quality" in plan.parts and plan.data:
             await measure_quality(plan, report, screen.stage)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARTS = (
-    "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "quality", "start",
+    "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
+    "quality", "start",
 )  # fmt: skip
 
 

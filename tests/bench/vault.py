@@ -68,7 +68,9 @@ async def _written(plan: Plan, count: int, *, has_vault: bool) -> tuple[float, f
 async def _first_sync(plan: Plan, count: int) -> float:
     with TemporaryDirectory(prefix="memsvc-bench-") as folder:
         notes = Path(folder, "notes")
-        async with running_server(Path(folder, "data"), {**plan.server, "vault.directory": str(notes)}) as server:
+        # The watcher would take some of the files before.
+        settings = {**plan.server, "vault.directory": str(notes), "vault.watch": "off"}
+        async with running_server(Path(folder, "data"), settings) as server:
             place = notes / "users" / USER / "long_term"
             place.mkdir(parents=True)
             for number in range(count):

@@ -30,7 +30,8 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, vault: Path) -> Iterator[ServerProcess]:
     """A server of this module that keeps a vault."""
-    environment = {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault)}
+    # The watcher has tests of its own; here it would take edits before the synchronisation that is tested.
+    environment = {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault), "MEMSVC_VAULT__WATCH": "off"}
     with ServerProcess(tmp_path_factory.mktemp("vaults") / "data", environment) as running:
         yield running
 

@@ -9,9 +9,11 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
 from memsvc.domain.vault_layout import is_note
@@ -27,6 +29,16 @@ _TEMPORARY = ".memsvc-"
 _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 
 
+_OVER_ALL: Mapping[str, str | None] = MappingProxyType({})
+
+Note: TypeAlias = Callable[[str, os.stat_result | None], None]
+"""Told a path right before the file that the system says this of gets it, or after its file was removed."""
+
+
+def _unnoted(path: str, state: os.stat_result | None) -> None:
+    del path, state
+
+
 class VaultGoneError(OSError):
     """The folder is not there, or is not the vault that the store knows: nothing in it means anything."""
 
@@ -39,9 +51,10 @@ def digest_of(data: bytes) -> str:
 class VaultFolder:
     """Reads and writes files by their paths below the root, with "/". A symbolic link on the way is an error."""
 
-    def __init__(self, root: Path) -> None:
-        """Work below *root*, which `prepare` makes."""
+    def __init__(self, root: Path, note: Note = _unnoted) -> None:
+        """Work below *root*, which `prepare` makes; *note* is told of every note that is written or removed."""
         self.root = root
+        self._note = note
 
     def prepare(self) -> str:
         """Make the folder when it is not there, and return the id of the vault in it.
@@ -93,12 +106,16 @@ class VaultFolder:
         """Return whether anything is at *path*, a link too."""
         return os.path.lexists(self.root / path)
 
-    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def write_all(self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None] = _OVER_ALL) -> list[str]:
         """Write files so that each is there as a whole or as it was before, and all of them are on the disk at the end.
+
+        What lies at a path must have the digest that *over* gives, None: nothing may lie there; else the file is not
+        written, and its path returned. So what a person saves at the last moment is not written over.
 
         Raises:
             OSError: Some could not be written; those before may be.
         """
+        kept = []
         with ExitStack() as stack:
             folders = _Folders(self.root, stack)
             written: list[tuple[int, str, str]] = []
@@ -108,21 +125,28 @@ class VaultFolder:
                     temporary = f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
                     written.append((folder, temporary, _name(path)))
                     _write_new(temporary, data, folder)
-                for folder, temporary, _ in written:
-                    _sync_file(temporary, folder)
-                while written:
+                states = [_synced(temporary, folder) for folder, temporary, _ in written]
+                for (path, _), state in zip(files, states, strict=True):
                     folder, temporary, name = written[0]
-                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                    folders.changed(folder)
+                    if path in over and _digest_at(name, folder) != over[path]:
+                        kept.append(path)
+                        os.unlink(temporary, dir_fd=folder)
+                    else:
+                        self._note(path, state)
+                        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                        folders.changed(folder)
                     written.pop(0)
             finally:
                 for folder, temporary, _ in written:
                     with suppress(OSError):
                         os.unlink(temporary, dir_fd=folder)
             folders.sync()
+        return kept
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, digest: str = "") -> None:
         """Remove a file, and the folders that are empty then; there may be none.
+
+        With a *digest* a file of another one stays.
 
         Raises:
             OSError: It cannot be removed.
@@ -130,8 +154,11 @@ class VaultFolder:
         with ExitStack() as stack, suppress(FileNotFoundError):
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
+            if digest and _digest_at(_name(path), folder) != digest:
+                return
             os.unlink(_name(path), dir_fd=folder)
             folders.changed(folder)
+            self._note(path, None)
             folders.sync()
         self._remove_empty(_parent(path))
 
@@ -146,6 +173,7 @@ class VaultFolder:
             folder = folders.open(_parent(path))
             os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
             folders.changed(folder)
+            self._note(path, None)
             folders.sync()
 
     def remove_tree(self, path: str) -> None:
@@ -217,11 +245,12 @@ class _Folders:
         self._open[folder] = self._opened(name, outer)
         return self._open[folder]
 
-    def changed(self, descriptor: int) -> None:
-        """Note that something in a folder has another name now."""
-        self._changed.add(descriptor)
+    def changed(self, folder: int) -> None:
+        """Note that a name in this folder was made, replaced or removed."""
+        self._changed.add(folder)
 
     def sync(self) -> None:
+        """Wait until the disk has the names of all folders that changed."""
         for descriptor in self._changed:
             os.fsync(descriptor)
 
@@ -240,6 +269,17 @@ def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _digest_at(name: str, folder: int) -> str | None:
+    """Return the digest of what lies there, None: nothing; empty: no plain file."""
+    try:
+        with _opened(name, _READ, folder) as descriptor:
+            return digest_of(_plain_content(descriptor))
+    except FileNotFoundError:
+        return None
+    except (OSError, NoteError):
+        return ""
+
+
 def _write_new(name: str, data: bytes, folder: int) -> None:
     with _opened(name, _NEW, folder) as descriptor:
         view = memoryview(data)
@@ -250,9 +290,10 @@ def _write_new(name: str, data: bytes, folder: int) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _sync_file(name: str, folder: int) -> None:
+def _synced(name: str, folder: int) -> os.stat_result:
     with _opened(name, _READ, folder) as descriptor:
         os.fsync(descriptor)
+        return os.fstat(descriptor)
 
 
 def _plain_content(descriptor: int) -> bytes:

@@ -26,8 +26,10 @@ class _Part:
     """What one group of memories comes to: files to write, files to remove after that, and what is known then."""
 
     files: list[tuple[str, bytes]] = field(default_factory=list)
-    removed: list[tuple[str, str]] = field(default_factory=list)
-    """Each with the path that must have been written before, or none."""
+    over: dict[str, str | None] = field(default_factory=dict)
+    """By path the digest of what lies there; None: nothing does."""
+    removed: list[tuple[str, str, str]] = field(default_factory=list)
+    """Each with the path that must have been written before, or none, and the digest of what may be removed."""
     beside: list[tuple[str, str]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
@@ -105,6 +107,7 @@ class Showing:
         if present is None or present == entry.digest:
             if present != digest:
                 part.write(entry.path, rendered)
+                part.over[entry.path] = present
                 part.done.append(Taken(entry.path, VaultAction.WRITTEN, memory.id))
             if after != entry or present is None:
                 part.entries.append(after)
@@ -124,10 +127,12 @@ class Showing:
         path = self._free_path(part, memory, place, known, rendered)
         part.taken.add(path_key(path))
         part.write(path, rendered)
+        if not self._desk.folder.exists(path):
+            part.over[path] = None
         owner, project = memory.scope.owner, memory.scope.project_id
         part.entries.append(Entry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id))
         if entry is not None and path_key(entry.path) != path_key(path):
-            part.removed.append((entry.path, path_key(path)))
+            part.removed.append((entry.path, path_key(path), entry.digest))
             part.done.append(Taken(path, VaultAction.MOVED, memory.id, detail=f"from {entry.path}"))
         else:
             part.done.append(Taken(path, VaultAction.WRITTEN, memory.id))
@@ -158,7 +163,7 @@ class Showing:
             part.beside.append((entry.path, beside))
             part.done.append(Taken(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {beside}"))
         else:
-            part.removed.append((entry.path, ""))
+            part.removed.append((entry.path, "", entry.digest))
             part.done.append(Taken(entry.path, VaultAction.REMOVED, entry.memory_id))
         part.forgotten.append(entry.path)
 
@@ -174,18 +179,21 @@ class Showing:
         """Do it: write, note, remove. What stands between by a crash is done again, and changes nothing."""
         if dry_run:
             return part.done
-        failed = {path_key(path) for path in self._written(part)}
+        kept = set(self._written(part))
+        failed = {path_key(path) for path in kept}
         entries = [entry for entry in part.entries if path_key(entry.path) not in failed]
         for path, other in part.beside:
             self._desk.folder.rename(path, other)
         if entries or part.forgotten or position is not None:
             self._desk.book.record(entries, removed=part.forgotten, position=position)
-        for path, after in part.removed:
+        for path, after, digest in part.removed:
             if after not in failed:
-                self._desk.folder.remove(path)
+                self._desk.folder.remove(path, digest)
         done = []
         for one in part.done:
-            if one.action is VaultAction.CONFLICT and not one.detail:
+            is_torn = one.action is VaultAction.CONFLICT and not one.detail
+            if is_torn or (one.path in kept and self._desk.folder.exists(one.path)):
+                # A person changed it.
                 done.append(self._taking.take(one.path))
             elif path_key(one.path) in failed:
                 done.append(replace(one, action=VaultAction.INVALID, detail="The file cannot be written; see the log."))
@@ -194,14 +202,14 @@ class Showing:
         return done
 
     def _written(self, part: _Part) -> Iterator[str]:
-        """Write the files of a part; yield the paths of those that cannot be written."""
+        """Write the files of a part; yield the paths of those that are not, or cannot be, written."""
         try:
-            self._desk.folder.write_all(part.files)
+            yield from self._desk.folder.write_all(part.files, part.over)
         except OSError:
             self._desk.folder.vault_id()
             for path, data in part.files:
                 try:
-                    self._desk.folder.write_all([(path, data)])
+                    yield from self._desk.folder.write_all([(path, data)], part.over)
                 except OSError as error:
                     log.warning("a file of the vault cannot be written (%s); it is tried again at the next sync", error)
                     yield path

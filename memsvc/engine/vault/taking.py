@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -52,13 +52,18 @@ class Desk:
     lock: threading.RLock
 
 
+def _untold(taken: Taken) -> None:
+    del taken
+
+
 class Taking:
     """Takes files back, one after the other; the same file twice is taken once."""
 
-    def __init__(self, desk: Desk, merge: Merge) -> None:
-        """Work at *desk*; *merge* decides where file and memory were both changed."""
+    def __init__(self, desk: Desk, merge: Merge, told: Callable[[Taken], None] = _untold) -> None:
+        """Work at *desk*; *merge* decides where file and memory were both changed, *told* hears what came of files."""
         self._desk = desk
         self._merge = merge
+        self._told = told
         self._seeing = Seeing(desk.folder, desk.book, desk.reads)
 
     def take(self, path: str) -> Taken:
@@ -88,6 +93,8 @@ class Taking:
         for start in range(0, len(ordered), TOGETHER):
             with self._desk.lock:
                 done = self._taken(ordered[start : start + TOGETHER])
+            for taken in done:
+                self._told(taken)
             yield from done
 
     def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[Taken]:
@@ -279,19 +286,19 @@ class Taking:
     def _settle(self, changed: Sequence[tuple[Seen, Memory]]) -> None:
         """Note that files say what their memories do, after writing those anew that do not."""
         files: list[tuple[str, bytes]] = []
-        entries = []
         for seen, memory in changed:
-            data, note = seen.data or b"", _required(seen.note)
+            note = _required(seen.note)
             if note.memory_id != memory.id or differences(note, memory, note_of(memory)):
                 rendered = render_note(memory)
-                if rendered != data and self._desk.folder.read(seen.path) == data:
+                if rendered != seen.data:
                     files.append((seen.path, rendered))
-                    data = rendered
-            entries.append(_entry(seen, memory, digest_of(data)))
-        if files:
-            self._desk.folder.write_all(files)
-        if entries:
-            self._desk.book.record(entries)
+        # What was saved since is taken when its turn comes.
+        kept = self._desk.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
+        written = {path: digest_of(data) for path, data in files if path not in kept}
+        if changed:
+            self._desk.book.record(
+                [_entry(seen, memory, written.get(seen.path, seen.digest)) for seen, memory in changed]
+            )
 
 
 def _is_plainly_new(seen: Seen) -> bool:

@@ -93,9 +93,13 @@ class Vault:
                 return
 
 
-def assembled(desk: Desk, feed: IndexFeed, merge: Merge) -> Vault:
-    """Make a vault."""
-    taking = Taking(desk, merge)
+def _untold(taken: Taken) -> None:
+    del taken
+
+
+def assembled(desk: Desk, feed: IndexFeed, merge: Merge, told: Callable[[Taken], None] = _untold) -> Vault:
+    """Make a vault; *told* hears what came of each file that was taken back."""
+    taking = Taking(desk, merge, told)
     showing, transcripts = Showing(desk, taking), Transcripts(desk)
     following = Following(desk, feed, showing, transcripts)
     return Vault(Parts(desk, taking, following, Sync(desk, feed, taking, showing, transcripts)))
