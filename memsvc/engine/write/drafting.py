@@ -12,6 +12,7 @@ import numpy as np
 
 from memsvc.domain.drafts import Draft, Redaction, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_refs import union
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.keys import with_convention
@@ -26,6 +27,7 @@ from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.engine.write.reminding import Reminding
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
+from memsvc.text.file_refs import refs_in
 from memsvc.text.keywords import extract_keywords
 
 NO_REDACTOR = Redactor(is_on=False)
@@ -162,7 +164,7 @@ class Drafting:
             tags=draft.tags or (),
             keywords=normal_keywords(given) if given else extracted_keywords(title, draft.content),
             related_ids=draft.related_ids or (),
-            file_refs=draft.file_refs or (),
+            file_refs=union(draft.file_refs or (), refs_in(draft.content)),
             importance=draft.importance or 3,
             tier=draft.tier or Tier.CONTEXTUAL,
             confidence=1.0 if draft.confidence is None else draft.confidence,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import TypeAlias
 
 from memsvc.domain import limits
+from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.keys import fault_of
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
@@ -28,7 +29,6 @@ from memsvc.server.validate.values import (
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import types_pb2 as types
 
-FILE_CATEGORIES = frozenset({"artifact", "upload", "report", "chart", "cache", "temp", "memory"})
 UPDATABLE_STATUSES = frozenset(
     {types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_QUARANTINED}
 )
