@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
+from backends.inproc.files import InprocFileReads
 from backends.inproc.integrity import InprocIntegrityReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_erasing import InprocErasureReads, InprocStoreCopies
@@ -27,6 +28,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
@@ -50,6 +52,7 @@ class InprocMetadataStore:
         self._state: State | None = State()
         self._memories = InprocMemoryReads(self._current)
         self._sessions = InprocSessionReads(self._current)
+        self._files = InprocFileReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
         self._changes = InprocChangeFeed(self._current)
         self._checkpoints = InprocCheckpoints(self._current)
@@ -73,6 +76,11 @@ class InprocMetadataStore:
     def sessions(self) -> SessionReads:
         """Read sessions."""
         return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
 
     @property
     def feed(self) -> IndexFeed:

@@ -8,6 +8,7 @@ from datetime import date, datetime
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure
+from memsvc.domain.files import File
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
@@ -49,6 +50,7 @@ class State:
     leases: dict[str, tuple[str, datetime, datetime | None]] = field(default_factory=dict)
     """Leases by name: the holder, until when, and when the work ended last."""
     erasures: dict[str, Erasure] = field(default_factory=dict)
+    files: dict[int, File] = field(default_factory=dict)
     last_row: int = 0
     last_position: int = 0
 
@@ -74,6 +76,7 @@ class State:
             reminders_given=dict(self.reminders_given),
             leases=dict(self.leases),
             erasures=dict(self.erasures),
+            files=dict(self.files),
         )
 
     def memory(self, row: int) -> Memory | None:

@@ -206,6 +206,7 @@ class InprocTransferWrites:
         del limit
         state, before = self.state, InprocErasureReads(lambda: self.state).traces(owner)
         state.sessions = {row: one for row, one in state.sessions.items() if one.scope.owner != owner}
+        state.files = {row: one for row, one in state.files.items() if one.scope.owner != owner}
         state.conflicts = {name: one for name, one in state.conflicts.items() if one.owner != owner}
         state.checkpoints = {name: one for name, one in state.checkpoints.items() if name[0] != owner}
         state.requests = {name: one for name, one in state.requests.items() if name[0] != owner}

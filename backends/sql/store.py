@@ -16,6 +16,7 @@ from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.erasing import SqlErasureReads
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
+from backends.sql.files import SqlFileReads
 from backends.sql.fresh import Fresh
 from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.leases import SqlLeases
@@ -35,6 +36,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.leases import Leases
@@ -57,6 +59,7 @@ class SqlMetadataStore:
         self._now = now
         self._memories = SqlMemoryReads(database)
         self._sessions = SqlSessionReads(database)
+        self._files = SqlFileReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
@@ -81,6 +84,11 @@ class SqlMetadataStore:
     def sessions(self) -> SessionReads:
         """Read sessions."""
         return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
 
     @property
     def feed(self) -> IndexFeed:

@@ -23,6 +23,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.erasing import ErasureReads, ErasureWrites
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads, FileWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.leases import Leases
@@ -170,6 +171,11 @@ class Transaction(
         ...
 
     @property
+    def files(self) -> FileWrites:
+        """Read and write what is known of files in this transaction."""
+        ...
+
+    @property
     def position(self) -> int:
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
         ...
@@ -270,6 +276,11 @@ class MetadataStore(Protocol):
     @property
     def sessions(self) -> SessionReads:
         """Read sessions."""
+        ...
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
         ...
 
     @property

@@ -20,6 +20,7 @@ from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
+from memsvc.testing.store_files import StoreFilesContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
@@ -57,6 +58,7 @@ class MetadataStoreContract(
     StoreUpkeepContract,
     StoreTransferContract,
     StoreErasureContract,
+    StoreFilesContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
