@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 
+class BlobNotFoundError(Exception):
+    """There is no such blob; whoever knows whose file it was says more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blob:
     """One blob.
