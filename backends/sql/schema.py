@@ -17,7 +17,7 @@ from backends.sql.database import Database
 from backends.sql.errors import SchemaVersionError
 from backends.sql.tables import counters, metadata
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

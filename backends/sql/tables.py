@@ -149,6 +149,8 @@ def _terms_table(name: str, *payload: sa.Column[float]) -> sa.Table:
 memory_tags = _terms_table("memory_tags")
 memory_metadata = _terms_table("memory_metadata")
 memory_keywords = _terms_table("memory_keywords", sa.Column("weight", sa.Double, nullable=False))
+# What memories of any status refer to: a term is the category, a colon and the id of the file.
+memory_refs = _terms_table("memory_refs")
 
 memory_chunks = sa.Table(
     "memory_chunks",
@@ -423,3 +425,15 @@ sa.Index("files_owner", _f.owner, _f.row)
 sa.Index("files_category", _f.owner, _f.project_id, _f.category, _f.row)
 sa.Index("files_sha256", _f.sha256, _f.owner, _f.has_content)
 _conditional("files_expiring", IS_PASSING, _f.expire_time, _f.row)
+
+file_terms = sa.Table(
+    "file_terms",
+    metadata,
+    # The words that files are found by; the key holds the place, so that a search reads what it may tell and no more.
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("weight", sa.Double, nullable=False),
+    sqlite_with_rowid=False,
+)

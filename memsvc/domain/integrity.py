@@ -30,6 +30,7 @@ class Part(StrEnum):
     KEYWORDS = "keywords"
     TAGS = "tags"
     METADATA = "metadata"
+    REFS = "references to files"
     VECTORS = "vectors"
     STATEMENTS = "statements"
     REVISIONS = "revisions"

@@ -71,7 +71,7 @@ class _Own(threading.local):
     def __init__(self) -> None:
         self.parser = MarkdownIt("commonmark").disable("html_block")
         # As it is written: a scheme that a browser does not know is what is looked for, and nothing is rendered.
-        self.parser.validateLink = _any_link  # type: ignore[method-assign]  # meant to be replaced
+        self.parser.validateLink = _any_link  # type: ignore[assignment,method-assign]  # meant to be replaced
         self.parser.normalizeLink = _as_written  # type: ignore[method-assign]  # meant to be replaced
 
 

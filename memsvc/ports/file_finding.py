@@ -1,0 +1,53 @@
+"""Finding files by words, and by who refers to them: parts of `memsvc.ports.files`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memsvc.domain.files import File, FileCategory
+from memsvc.domain.memory import FileRef
+from memsvc.domain.scope import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that a search found. *score* is over 0 and at most 1: comparable within one search only."""
+
+    file: File
+    score: float
+
+
+class FileSearch(Protocol):
+    """Looking files up by what is known of them."""
+
+    def search(
+        self,
+        terms: Sequence[str],
+        *,
+        reach: Reach,
+        categories: AbstractSet[FileCategory],
+        now: datetime,
+        limit: int,
+    ) -> list[FoundFile]:
+        """Return at most *limit* files of these categories that have one of *terms*, best first, then the newest.
+
+        The score is the mean weight that the file has for *terms*, as `memsvc.text.file_terms.file_terms` gives it.
+        Expired files are not found. Nothing outside of *reach* is found or has an effect.
+        """
+        ...
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
+        ...
+
+
+class FileReferences(Protocol):
+    """The same within a transaction."""
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
+        ...
