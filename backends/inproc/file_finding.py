@@ -45,6 +45,11 @@ class InprocFileSearch:
         """Return those that a memory refers to."""
         return referred_to(self._state(), owner, refs)
 
+    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+        """Return those that are files."""
+        files = [file for file in self._state().files.values() if file.scope.owner == owner]
+        return {FileRef(file.category, file.id) for file in files if not is_expired(file, now)} & set(refs)
+
 
 def referred_to(state: State, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
     """Return those of *refs* that a memory of *owner* refers to."""

@@ -62,6 +62,13 @@ class SqlFileSearch:
         with self._database.reading() as connection:
             return referred_to(connection, owner, refs)
 
+    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+        """Return those that are files."""
+        wanted = set(refs)
+        at = {"owner": owner, "wanted": list_parameter(sorted({ref.id for ref in wanted})), "now": to_micros(now)}
+        with self._database.reading() as connection:
+            return {FileRef(*row) for row in connection.execute(_select_existing(), at)} & wanted
+
 
 def referred_to(connection: sa.Connection, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
     """Return those of *refs* that a memory of *owner* refers to."""
@@ -115,6 +122,13 @@ def _select_referred() -> sa.Select[Any]:
     wanted = listed("wanted")
     known = sa.exists().where(memory_refs.c.owner == sa.bindparam("owner"), memory_refs.c.term == wanted.c.value)
     return sa.select(wanted.c.value).where(known)
+
+
+@lru_cache(maxsize=1)
+def _select_existing() -> sa.Select[Any]:
+    alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
+    wanted = files.c.id.in_(sa.select(listed("wanted").c.value))
+    return sa.select(files.c.category, files.c.id).where(wanted, files.c.owner == sa.bindparam("owner"), alive)
 
 
 @lru_cache(maxsize=1)

@@ -44,6 +44,10 @@ class FileSearch(Protocol):
         """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
         ...
 
+    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+        """Return those of *refs* that are files of *owner* of just that category, of any project, and not expired."""
+        ...
+
 
 class FileReferences(Protocol):
     """The same within a transaction."""

@@ -111,3 +111,16 @@ class StoreFileFindingContract(StoreSeams):
         assert store.files.referred_to(OWNER, [A, B, C]) == {B, C}
         purge(store, changed)
         assert store.files.referred_to(OWNER, [A, B, C]) == set()
+
+    def test_files_exist_for_their_owner(self, store: MetadataStore) -> None:
+        """By category and id, in any project, until they expire; another owner's do not."""
+        mine, over, theirs = keep(
+            store,
+            factories.file(project_id="web", category=FileCategory.CHART),
+            factories.file(category=FileCategory.CHART, expire_time=NOW),
+            factories.file(user_id="bob", category=FileCategory.CHART),
+        )
+        refs = [FileRef("chart", file.id) for file in (mine, over, theirs)]
+
+        assert store.files.existing(OWNER, [*refs, FileRef("report", mine.id), A], now=NOW) == {refs[0]}
+        assert store.files.existing(OWNER, [], now=NOW) == set()
