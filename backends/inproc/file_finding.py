@@ -8,9 +8,9 @@ from datetime import datetime
 
 from backends.inproc.metadata_state import State
 from memsvc.domain.files import FileCategory, is_expired
+from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
-from memsvc.ports.file_finding import FoundFile
 from memsvc.text.file_terms import file_terms
 
 

@@ -18,9 +18,9 @@ from backends.sql.rows import insert_many
 from backends.sql.tables import file_terms, files, memory_refs
 from memsvc.domain.clock import to_micros
 from memsvc.domain.files import File, FileCategory
+from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
-from memsvc.ports.file_finding import FoundFile
 from memsvc.text.file_terms import file_terms as terms_of
 
 _SCALE = 1_000_000_000

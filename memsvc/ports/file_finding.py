@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.files import File, FileCategory
+from memsvc.domain.files import FileCategory
+from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file that a search found. *score* is over 0 and at most 1: comparable within one search only."""
-
-    file: File
-    score: float
 
 
 class FileSearch(Protocol):

@@ -112,7 +112,7 @@ class Appending:
         return answer
 
     def _prepared(self, scope: Scope, message: NewMessage) -> _Prepared:
-        message = self._without_secrets(message)
+        message = self._without_secrets(self._lifted(scope, message))
         called = tool_call_text(message.tool_calls)
         tokens = message.token_count
         if tokens is None:
@@ -129,6 +129,10 @@ class Appending:
             origin=ORIGINS[message.role],
         )
         return _Prepared(message, self._drafting.prepare(scope, draft).record, tokens)
+
+    def _lifted(self, scope: Scope, message: NewMessage) -> NewMessage:
+        content = self._drafting.lifted_text(scope, message.content, field="messages.content")
+        return message if content is message.content else replace(message, content=content)
 
     def _without_secrets(self, message: NewMessage) -> NewMessage:
         """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""
