@@ -11,6 +11,7 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.application import Application
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
+from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.recollect import Recollect
@@ -20,6 +21,7 @@ from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.consolidating import Consolidations, consolidating
 from memsvc.wiring.conversations import listening, sessions
+from memsvc.wiring.files import files
 from memsvc.wiring.forgetting import Forgetting, forgetting
 from memsvc.wiring.indexing import Indexing, indexing
 from memsvc.wiring.measuring import Measured
@@ -57,6 +59,7 @@ class _Parts(NamedTuple):
     reads: Reading
     looks: Watchfulness
     merged: Consolidations
+    files: Files
     forgets: Forgetting
 
 
@@ -69,12 +72,13 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
+    kept = files(settings, backends, writes, stack)
     forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
-    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, forgets), stack)
+    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, kept, forgets), stack)
 
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
-    index, writes, reads, looks, merged, forgets = parts
+    index, writes, reads, looks, merged, kept, forgets = parts
     store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
@@ -97,6 +101,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),
+        files=kept,
         recall=reads.recall,
         retrospect=Retrospect(store.memories),
         checkpoints=writes.checkpoints,

@@ -13,6 +13,7 @@ from memsvc.cli import (
     consolidating,
     contexts,
     demo,
+    files,
     flushing,
     history,
     importing,
@@ -60,6 +61,7 @@ app.command()(flushing.flush)
 app.command()(capturing.append)
 app.command()(capturing.ingest)
 app.add_typer(sessions.app, name="session")
+app.add_typer(files.app, name="file")
 app.command("history")(history.revisions)
 app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")

@@ -11,6 +11,7 @@ from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
+from memsvc.client.files import Files
 from memsvc.client.history import History
 from memsvc.client.maintaining import Maintenance
 from memsvc.client.promoting import Promotions
@@ -36,6 +37,7 @@ class AsyncMemsvc(
     Maintenance,
     Captures,
     Sessions,
+    Files,
     History,
     Upkeep,
     Watches,

@@ -15,6 +15,7 @@ from memsvc.engine.consolidation.undoing import UndoConsolidation
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
 from memsvc.engine.erasing.erase import Erase
+from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback
@@ -69,6 +70,7 @@ class Application:
     recollect: Recollect
     recall: Recall
     sessions: Sessions
+    files: Files
     retrospect: Retrospect
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback

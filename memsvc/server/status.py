@@ -67,7 +67,13 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
     return (reply,)
 
 
-_RESOURCES = {"checkpoint": "checkpoint", "session_id": "session", "memory": "memory", "memory_id": "memory"}
+_RESOURCES = {
+    "checkpoint": "checkpoint",
+    "session_id": "session",
+    "memory": "memory",
+    "memory_id": "memory",
+    "file_id": "file",
+}
 
 
 def _resource(error: MemsvcError) -> Sequence[Message]:
@@ -137,6 +143,8 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from memsvc.settings.files import FileSettings
 from memsvc.settings.memories import (
     ConsolidationSettings,
     ContextSettings,
@@ -76,6 +77,8 @@ class Settings(BaseSettings):
     until the new index is whole. Without it words alone answer meanwhile. To be removed afterwards."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
     """What counts the tokens of sessions and contexts."""
+    blobs: BackendChoice = BackendChoice(backend="fsspec")
+    """Where the bytes of files are."""
     reranker: BackendChoice = BackendChoice(backend="none")
     """Orders the best hits anew when a search asks for it, if there is one."""
     context: ContextSettings = ContextSettings()
@@ -95,6 +98,8 @@ class Settings(BaseSettings):
     """Trust and quarantine."""
     reminders: ReminderSettings = ReminderSettings()
     """What comes due."""
+    files: FileSettings = FileSettings()
+    """Files."""
 
     consolidation: ConsolidationSettings = ConsolidationSettings()
     """Merging and summing up."""

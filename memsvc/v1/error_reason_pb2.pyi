@@ -181,6 +181,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
     one goes on. No metadata. Wait until it has ended.
     """
+    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 80
+    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+    file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+    and the scope; do not retry.
+    """
+    ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 81
+    """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+    what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+    once more.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -348,5 +358,15 @@ Metadata: `backup`. Choose another name, or none.
 ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
 """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
 one goes on. No metadata. Wait until it has ended.
+"""
+ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 80
+"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+and the scope; do not retry.
+"""
+ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 81
+"""ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+once more.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
