@@ -62,7 +62,7 @@ class InlineImages:
         data = image.data or b""
         sha256 = hashlib.sha256(data).hexdigest()
         file = File(
-            id=str(uuid.uuid5(_NAMESPACE, "\0".join((scope.owner, scope.project_id, image.media_type, sha256)))),
+            id=str(uuid.uuid5(_NAMESPACE, f"{scope.owner}\0{scope.project_id}\0{image.media_type}\0{sha256}")),
             scope=scope,
             category=FileCategory.MEMORY,
             name=_name(image),

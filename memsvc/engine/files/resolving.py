@@ -41,7 +41,10 @@ class ResolvingRefs:
         files = self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
         return {ref: self._resolved(ref, files.get(ref.id)) for ref in distinct}
 
-    def _resolved(self, ref: FileRef, file: File | None) -> ResolvedRef:
-        if file is None or file.category.value != ref.category:
-            return ResolvedRef(ref)
+    def of(self, file: File) -> ResolvedRef:
+        """Return what the reference to a file leads to."""
+        ref = FileRef(file.category.value, file.id)
         return ResolvedRef(ref, file, url_of(self._templates.download, file), url_of(self._templates.preview, file))
+
+    def _resolved(self, ref: FileRef, file: File | None) -> ResolvedRef:
+        return self.of(file) if file is not None and file.category.value == ref.category else ResolvedRef(ref)
