@@ -23,6 +23,7 @@ CONTENT = "content"
 """The folder of blobs, within the backend's own."""
 STAGING = "staging"
 """The folder of what is on its way in; beside the blobs, so that it can be renamed to one."""
+_FLUSH_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 512
 """Fewer than what one call of the system takes."""
 
@@ -120,6 +121,7 @@ class _Staged:
         self._path = path
         self._hash = hashlib.sha256()
         self._size = 0
+        self._begun = 0
 
     @property
     def size_bytes(self) -> int:
@@ -156,6 +158,14 @@ class _Staged:
         for part in parts:
             self._hash.update(part)
         self._size += wanted
+        if self._size - self._begun >= _FLUSH_BYTES:
+            self._begin_to_flush()
+
+    def _begin_to_flush(self) -> None:
+        """Have the system begin to write to the disk what it has, without waiting: so that `put` need not wait long."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, self._begun, self._size - self._begun, os.POSIX_FADV_DONTNEED)
+        self._begun = self._size
 
 
 class _Reader:

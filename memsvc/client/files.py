@@ -22,7 +22,7 @@ from memsvc.client.errors import MemsvcCallError
 from memsvc.client.values import Visibility
 from memsvc.v1 import file_service_pb2 as files
 
-PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 128 * 1024
 ATTEMPTS = 4
 FIRST_PAUSE_SECONDS = 0.1
 PART = ".part"
@@ -243,8 +243,8 @@ async def _parts(content: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> Asy
             yield part
     else:
         source = iter(content)
-        while part := await asyncio.to_thread(_next, source):
-            yield part[0]
+        while some := await asyncio.to_thread(_next, source):
+            yield some[0]
 
 
 def _next(source: Iterator[bytes]) -> list[bytes]:
