@@ -42,6 +42,9 @@ def search(  # noqa: PLR0913 - an option each
     diverse: Annotated[bool, typer.Option("--diverse", help="Let what is new weigh in.")] = False,
     rerank: Annotated[bool, typer.Option("--rerank", help="Have the service's reranker order the best hits.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Show what words find first, then all.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Look for files, reports and charts, too; only --limit counts then.")
+    ] = False,
     as_of: options.AsOf = None,
     valid_at: options.ValidAt = None,
     conversation: options.Conversation = "",
@@ -62,6 +65,11 @@ def search(  # noqa: PLR0913 - an option each
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
+        if everything:
+            from memsvc.cli.finding import search_everything  # noqa: PLC0415 - it shows hits as this does
+
+            search_everything(session, client, query, limit=limit)
+            return
         if stream:
             _stream(session, client.stream_search(query, **asked), explain=explain)
             return
