@@ -105,7 +105,7 @@ def _search() -> sa.Select[Any]:
             c.term.in_(sa.select(listed("terms").c.value)),
         )
         .group_by(c.row)
-        .subquery("ranked")
+        .subquery("chosen")
     )
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
     return (

@@ -11,14 +11,17 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import REF, ref_from
+from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from, with_block
 from memsvc.domain.memory import FileRef
 from memsvc.text.markdown import BlockKind, blocks
+from memsvc.text.scripts import is_han
 
 PIECE_CHARS = 4_000
 READ_CHARS = 64_000
 """Of the pieces that may hold one so much is taken apart at most: a text made to be slow takes 2 s."""
 
+_MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
+"""Looked for one by one: most texts have none, and are passed over in a microsecond."""
 _CANDIDATE = re.compile(rf"[`(<\s]({REF})[`)>\s]")
 _LINK_TOKENS = {"link_open": "href", "image": "src"}
 
@@ -28,7 +31,7 @@ def refs_in(text: str) -> tuple[FileRef, ...]:
 
     What stands in a block of code is an example, and none.
     """
-    if ":" not in text or not _CANDIDATE.search(f" {text} "):
+    if ":" not in text or not any(mark in text for mark in _MARKS) or not _CANDIDATE.search(f" {text} "):
         return ()
     found: dict[FileRef, None] = {}
     left = READ_CHARS
@@ -40,6 +43,22 @@ def refs_in(text: str) -> tuple[FileRef, ...]:
             left -= len(piece)
             found.update(dict.fromkeys(_read(piece)))
     return tuple(found)[: limits.FILE_REFS]
+
+
+def given_apart(content: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
+    """Return those of a memory's references that its content does not hold: they were given apart from it."""
+    if not refs:
+        return ()
+    found = frozenset(refs_in(content))
+    return tuple(ref for ref in refs if ref not in found)
+
+
+def content_with_block(content: str, refs: Sequence[FileRef]) -> str:
+    """Return *content* as a person reads it: followed by a block of the references given apart, in its language.
+
+    `memsvc.domain.file_refs.without_block` is the way back.
+    """
+    return with_block(content, given_apart(content, refs), is_chinese=is_han(content))
 
 
 def _pieces(text: str) -> Iterator[str]:

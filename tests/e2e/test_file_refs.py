@@ -10,6 +10,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
 from memsvc.v1 import capture_pb2 as capture_pb
+from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -216,3 +217,16 @@ def test_images_that_cannot_be_kept_are_refused(stubs: Stubs, scope: types.Scope
     assert (bad.status.reason, good.memory.content) == ("ERROR_REASON_INVALID_REQUEST", "good")
     assert word in bad.status.field_violations[0].description
     assert listed(stubs, scope) == []
+
+
+@pytest.mark.parametrize(("locale", "heading"), [("en", "Related files"), ("zh", "关联文件")])
+def test_a_context_names_the_files_given_apart(stubs: Stubs, scope: types.Scope, locale: str, heading: str) -> None:
+    """Those in the content are there already; the line stays within its item."""
+    refs = [types.FileRef(category="chart", id="said"), types.FileRef(category="artifact", id="the data")]
+    write(stubs, scope, types.Memory(content="The walrus trend: `chart:said`.", file_refs=refs))
+    options = context_pb.ContextOptions(locale=locale)
+    request = context_pb.RenderContextRequest(scope=scope, query="walrus trend", options=options)
+
+    text = stubs.search.RenderContext(request, timeout=TIMEOUT).markdown
+
+    assert f"The walrus trend: `chart:said`.\n  {heading}: `artifact:the%20data`\n" in text

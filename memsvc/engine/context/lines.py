@@ -8,8 +8,10 @@ from datetime import datetime
 
 from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
+from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.ports.tokenizer import Tokenizer
+from memsvc.text.file_refs import given_apart
 from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
@@ -21,6 +23,8 @@ _LEAST_CHARS = 24
 _NEARLY = 8
 """With so few tokens left over, an excerpt is long enough."""
 ELLIPSIS = "…"
+FILES = 8
+"""So many files of one memory are named."""
 
 _UNSEEN = (
     "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -95,14 +99,15 @@ class Lines:
         """
         if most <= 0:
             return None
-        front = self._front(section, memory)
+        front, files = self._front(section, memory), self._files(memory)
         for body, is_excerpt in _bodies(memory, part):
-            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, most, is_excerpt)):
+            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, (body, files), most, is_excerpt)):
                 return line
         return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
-    def _whole(self, front: str, body: str, most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
-        text = f"{front}{_as_data(body)}\n"
+    def _whole(self, front: str, shown: tuple[str, str], most: int, is_excerpt: bool) -> Line | None:  # noqa: FBT001 - an outcome
+        body, files = shown
+        text = f"{front}{_as_data(body)}{files}\n"
         tokens = self._count(text)
         return Line(text, tokens, body if is_excerpt else "") if tokens <= most else None
 
@@ -120,6 +125,12 @@ class Lines:
             else:
                 high = middle - 1
         return best
+
+    def _files(self, memory: Memory) -> str:
+        """Return the files that a memory refers to apart from its content, as a further line of the item."""
+        apart = given_apart(memory.content, memory.file_refs)[:FILES]
+        listed = ", ".join(f"`{written(ref)}`" for ref in apart)
+        return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 
     def _front(self, section: Section, memory: Memory) -> str:
         moment = (memory.event_time or memory.create_time).astimezone(self._zone)
