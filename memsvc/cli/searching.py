@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memsvc.client import SearchOptions, values
+    from memsvc.client import Memsvc, SearchOptions, values
     from memsvc.v1 import search_service_pb2 as searches
 
 
@@ -66,18 +66,24 @@ def search(  # noqa: PLR0913 - an option each
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
         if everything:
-            from memsvc.cli.finding import search_everything  # noqa: PLC0415 - it shows hits as this does
-
-            search_everything(session, client, query, limit=limit)
-            return
-        if stream:
+            _everything(session, client, query, limit)
+        elif stream:
             _stream(session, client.stream_search(query, **asked), explain=explain)
-            return
-        reply = client.search(query, **asked)
+        else:
+            _tell(session, client.search(query, **asked), explain=explain)
+
+
+def _everything(session: Session, client: Memsvc, query: str, limit: int) -> None:
+    from memsvc.cli.finding import search_everything  # noqa: PLC0415 - it shows hits as this does
+
+    search_everything(session, client, query, limit=limit)
+
+
+def _tell(session: Session, reply: searches.SearchResponse, *, explain: bool) -> None:
     if session.as_json:
         write_json(reply)
-        return
-    show_hits(reply, explain=explain)
+    else:
+        show_hits(reply, explain=explain)
 
 
 def _stream(session: Session, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:

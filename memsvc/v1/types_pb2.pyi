@@ -831,7 +831,14 @@ class Memory(_message.Message):
     """title is a short heading; it is searched along with the content. At most 512 characters. Empty: none."""
     content: _builtins.str
     """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL.
-    Kept exactly as sent. A long text is searched in chunks that are split at its headings and paragraphs.
+    Kept exactly as sent, but for secrets and for images. A long text is searched in chunks that are split at its
+    headings and paragraphs.
+
+    A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
+    ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the target
+    a reference to it. At most 16 in one content, each as the settings files.max_bytes and files.media_types allow;
+    otherwise, or when the base64 is broken, INVALID_ARGUMENT. Equal images in one project are one file. Those in blocks of
+    code, other media types and other encodings stay as they are.
     """
     summary: _builtins.str
     """summary is a shorter text that stands for the content. At most 16 384 characters. Empty: none."""
