@@ -74,7 +74,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
     kept = files(settings, backends, writes, stack)
-    forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads, kept), stack)
     return _application(settings, backends, _Parts(index, writes, reads, looks, merged, kept, forgets), stack)
 
 

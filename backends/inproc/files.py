@@ -83,6 +83,11 @@ class InprocFileWrites:
         self._state.files[inserted.row] = inserted
         return inserted
 
+    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+        """Return the digests of contents that the owner has."""
+        mine = [file for file in self._state.files.values() if file.scope.owner == owner and file.has_content]
+        return {file.sha256 for file in mine} & set(digests)
+
     def fill(self, owner: str, sha256: str) -> int:
         """Note that a content is here."""
         of_owner = [file for file in self._state.files.values() if file.scope.owner == owner]

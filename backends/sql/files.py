@@ -99,6 +99,12 @@ class SqlFileWrites:
         insert_terms(self._connection, inserted)
         return inserted
 
+    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+        """Return the digests of contents that the owner has."""
+        wanted = (_is_wanted(files.c.sha256), files.c.owner == owner, HAS_CONTENT)
+        statement = sa.select(files.c.sha256).distinct().where(*wanted)
+        return set(self._connection.execute(statement, {"wanted": list_parameter(digests)}).scalars())
+
     def fill(self, owner: str, sha256: str) -> int:
         """Note that a content is here."""
         lacking = (files.c.sha256 == sha256, files.c.owner == owner, sa.not_(HAS_CONTENT))

@@ -58,6 +58,10 @@ class FileWrites(FileReferences, Protocol):
         """
         ...
 
+    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+        """Return those of *digests* that are the hash of a file of *owner* that has its content."""
+        ...
+
     def fill(self, owner: str, sha256: str) -> int:
         """Note of all files of *owner* with this hash that their content is here; return of how many it was not."""
         ...

@@ -151,7 +151,9 @@ class StoreFilesContract(StoreSeams):
             assert transaction.files.fill(OWNER, lacking.sha256) == 0
             assert transaction.files.fill(BOB.owner, lacking.sha256) == 1
             assert transaction.files.fill(BOB.owner, lacking.sha256) == 0
+            assert transaction.files.held(BOB.owner, digests) == {lacking.sha256}
             assert transaction.files.delete([mine, mine]) == 1
+            assert transaction.files.held(OWNER, digests) == set()
 
         assert {lacking.sha256} == store.files.referred(digests)
         assert store.files.get([lacking.id], reach=BOB, now=NOW)[lacking.id].has_content

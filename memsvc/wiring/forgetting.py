@@ -11,7 +11,9 @@ from threading import Thread
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
-from memsvc.engine.lifecycle.backup import About, Backups
+from memsvc.engine.erasing.files import FilesOfUsers
+from memsvc.engine.files.shelf import Files
+from memsvc.engine.lifecycle.backup import BLOBS, About, Backups, Beside
 from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
 from memsvc.settings import Settings
@@ -40,14 +42,16 @@ def forgetting(
     settings: Settings,
     directory: DataDirectory,
     backends: Backends,
-    parts: tuple[Indexing, Writing, Reading],
+    parts: tuple[Indexing, Writing, Reading, Files],
     stack: ExitStack,
 ) -> Forgetting:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
-    index, writes, reads = parts
+    index, writes, reads, files = parts
+    users_files = FilesOfUsers(backends.metadata.files, backends.blobs, files.keeping)
     folder = settings.backup.directory or directory.path / BACKUPS
     about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    backups = Backups(backends.metadata, folder, about, backends.now)
+    beside = Beside(backends.blobs, files.keeping.undisturbed)
+    backups = Backups(backends.metadata, beside, folder, about, backends.now)
     erase = Erase(
         backends.metadata,
         writes.committer,
@@ -58,7 +62,7 @@ def forgetting(
             writes.accesses.flush,
             (reads.core.forget, reads.contexts.forget, lambda _: index.embedding.forget_queries()),
         ),
-        Place(directory.path, backups.names, (folder,)),
+        Place(directory.path, backups.names, users_files, (folder, directory.path / BLOBS)),
         backends.now,
     )
     _finish_begun(backends, erase, stack)

@@ -24,7 +24,7 @@ _UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 class Bare(pb_grpc.FileServiceServicer):
     """The two streams of FileService, without files."""
 
-    async def UploadFile(  # noqa: N802 - gRPC's name
+    async def UploadFile(
         self, request_iterator: AsyncIterator[pb.UploadFileRequest], context: Context
     ) -> pb.UploadFileResponse:
         """Count the bytes."""
@@ -33,7 +33,7 @@ class Bare(pb_grpc.FileServiceServicer):
             size += len(request.data)
         return pb.UploadFileResponse(file=pb.File(size_bytes=size))
 
-    async def DownloadFile(  # noqa: N802 - gRPC's name
+    async def DownloadFile(
         self, request: pb.DownloadFileRequest, context: Context
     ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
         """Give so many bytes out as *length* says, in messages as large as *offset* says."""

@@ -28,6 +28,8 @@ class Keeping:
         self._blobs = blobs
         self._lock = threading.Lock()
         self._held: dict[str, tuple[threading.Lock, int]] = {}
+        self._guests = 0
+        self._put_off: set[str] = set()
 
     @contextmanager
     def held(self, sha256: str) -> Iterator[None]:
@@ -44,18 +46,40 @@ class Keeping:
                 if holders > 1:
                     self._held[sha256] = (lock, holders - 1)
 
-    def remove_unused(self, digests: Iterable[str], *, apart_from: str = "") -> int:
-        """Remove those blobs that no file uses, those of the owner *apart_from* not counted; return how many.
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Put the removal of blobs off, but for erasures, until all who asked for that are done."""
+        with self._lock:
+            self._guests += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._guests -= 1
+                due = set() if self._guests else set(self._put_off)
+                self._put_off -= due
+            self.try_to_remove_unused(due)
+
+    def remove_unused(self, digests: Iterable[str]) -> int:
+        """Remove those blobs that no file uses; return how many.
 
         Raises:
             BackendUnavailableError: The blobs cannot be reached; the rest stays for a sweep.
         """
-        removed = 0
-        for sha256 in dict.fromkeys(digests):
-            with self.held(sha256):
-                if not self._files.referred([sha256], apart_from=apart_from):
-                    removed += self._blobs.delete(sha256)
-        return removed
+        wanted = set(digests)
+        with self._lock:
+            if self._guests:
+                self._put_off |= wanted
+                return 0
+        return sum(self._remove(sha256, apart_from="") for sha256 in wanted)
+
+    def erase(self, digests: Iterable[str], owner: str) -> int:
+        """Remove those blobs at once that nobody but *owner* uses; return how many.
+
+        Raises:
+            BackendUnavailableError: The blobs cannot be reached.
+        """
+        return sum(self._remove(sha256, apart_from=owner) for sha256 in set(digests))
 
     def try_to_remove_unused(self, digests: Iterable[str]) -> None:
         """Remove those blobs that no file uses, or leave that to a sweep when they cannot be reached now."""
@@ -63,3 +87,9 @@ class Keeping:
             self.remove_unused(digests)
         except BackendUnavailableError:
             log.warning("blobs that nobody uses could not be removed; a sweep will", exc_info=True)
+
+    def _remove(self, sha256: str, *, apart_from: str) -> bool:
+        with self.held(sha256):
+            if self._files.referred([sha256], apart_from=apart_from):
+                return False
+            return self._blobs.delete(sha256)

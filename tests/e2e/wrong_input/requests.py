@@ -89,6 +89,10 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "RenderContext": {"scope": scope, "query": "x"},
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
+        "GetFile": one,
+        "DownloadFile": one,
+        "DeleteFile": one,
+        "ListFiles": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
@@ -112,6 +116,7 @@ SCOPED = (
     "ListDueReminders", "AcknowledgeReminder",
     "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
     "SearchAll", "ResolveFileRefs",
+    "GetFile", "DownloadFile", "DeleteFile", "ListFiles",
 )  # fmt: skip
 
 
