@@ -9,9 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
 from backends.fsspec_blobs.errors import BACKEND, translate
 from backends.fsspec_blobs.places import Elsewhere, Folder, Place, is_name, staging_file
 from backends.fsspec_blobs.settings import FsspecSettings
@@ -199,9 +196,9 @@ def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[Bl
         BackendUnavailableError: The folder cannot be made, or the file system's library is not installed.
     """
     try:
-        system, root = _system(settings, context.directory / CONTENT)
-        is_local = isinstance(system, LocalFileSystem)
-        staging = (Path(root).parent if is_local else context.directory) / STAGING
+        system, root = _system(settings) if settings.url else (None, str(context.directory / CONTENT))
+        is_local = system is None or "file" in system.protocol
+        staging = (Path(root).parent if is_local else context.directory) / _staging_name(settings, context)
         for folder in (staging, *([Path(root)] if is_local else [])):
             folder.mkdir(parents=True, exist_ok=True)
         _clear(staging)
@@ -212,19 +209,27 @@ def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[Bl
         yield store
     finally:
         store.close()
-        if (session := getattr(system, "_s3", None)) is not None:
+        if system is not None and (session := getattr(system, "_s3", None)) is not None:
             system.close_session(system.loop, session)
 
 
-def _system(settings: FsspecSettings, default: Path) -> tuple[Any, str]:
-    """Return the file system and the path in it."""
+def _system(settings: FsspecSettings) -> tuple[Any, str]:
+    """Return the file system of the URL and the path in it."""
+    # It takes a tenth of a second to import, and the folder of the data directory does without it.
+    import fsspec  # noqa: PLC0415
+
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     options = {**settings.options, **secrets}
-    if not settings.url:
-        return LocalFileSystem(), str(default)
     # An instance of its own, whose lists are never from memory: other processes write there too.
     system, root = fsspec.core.url_to_fs(settings.url, skip_instance_cache=True, use_listings_cache=False, **options)
     return system, root
+
+
+def _staging_name(settings: FsspecSettings, context: BackendContext) -> str:
+    """Return a folder's name; beside a folder that others may use too it is one that belongs to this service alone."""
+    if not settings.url:
+        return STAGING
+    return f"{STAGING}-{hashlib.sha256(str(context.directory.absolute()).encode()).hexdigest()[:12]}"
 
 
 def _clear(staging: Path) -> None:

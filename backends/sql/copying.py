@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from backends.sql.database import Database
 from backends.sql.errors import BACKEND
-from backends.sql.tables import checkpoints, conflicts, counters, files, memories, messages, revisions, sessions
+from backends.sql.file_tables import files
+from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backup import CopyProgress
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from backends.sql.codec import Row, Values, micros_or_none, moment_or_none
+from backends.sql.file_tables import files
 from backends.sql.jsontext import json_text, json_value
-from backends.sql.tables import files
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.files import File, FileCategory, searched_text
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope

@@ -14,8 +14,9 @@ from backends.sql.codec import ref_terms
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
+from backends.sql.file_tables import file_terms, files
 from backends.sql.rows import insert_many
-from backends.sql.tables import file_terms, files, memory_refs
+from backends.sql.tables import memory_refs
 from memsvc.domain.clock import to_micros
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.global_search import FoundFile

@@ -15,8 +15,8 @@ from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row, file_values
 from backends.sql.file_finding import SqlFileSearch, delete_terms, insert_terms, referred_to
+from backends.sql.file_tables import HAS_CONTENT, files
 from backends.sql.rows import insert_many
-from backends.sql.tables import HAS_CONTENT, files
 from memsvc.domain.clock import to_micros
 from memsvc.domain.files import File, FileFilter
 from memsvc.domain.memory import FileRef
@@ -162,9 +162,9 @@ def _page(reach: Reach, conditions: Sequence[sa.ColumnElement[bool]], where: Fil
             .where(*place, *conditions)
             .order_by(files.c.row.desc())
             .limit(limit)
-            .subquery()
+            .subquery(f"part_{number}")
         )
-        for place in places
+        for number, place in enumerate(places)
     ]
     chosen = sa.union_all(*parts).subquery("chosen")
     return (

@@ -16,12 +16,12 @@ from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_sta
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
+from backends.sql.file_tables import files
 from backends.sql.reminders import read_acknowledged
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from backends.sql.tables import (
     checkpoints,
     conflicts,
-    files,
     memories,
     memory_vectors,
     messages,

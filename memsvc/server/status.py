@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import errors, limits
+from memsvc.domain import errors, file_errors, limits
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.v1 import types_pb2 as types
@@ -143,8 +143,8 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    file_errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    file_errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

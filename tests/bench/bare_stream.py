@@ -45,7 +45,7 @@ class Bare(pb_grpc.FileServiceServicer):
 async def serve(ready: Path) -> None:
     """Serve at a free port of loopback."""
     server = aio.server(options=_UNLIMITED)
-    pb_grpc.add_FileServiceServicer_to_server(Bare(), server)  # type: ignore[abstract]  # only the two streams
+    pb_grpc.add_FileServiceServicer_to_server(Bare(), server)  # type: ignore[abstract]  # the two streams alone
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     part = ready.with_suffix(".part")

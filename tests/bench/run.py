@@ -10,12 +10,13 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, waits
+from tests.bench import contexts, files, ingest, latency, maintenance, quality, sessions, start, waits
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
 from tests.bench.embedding import measure_queries, opened_embedder
+from tests.bench.files import measure_files
 from tests.bench.filling import fill, settled, vector_dimension
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
@@ -30,7 +31,7 @@ from tests.bench.start import measure_start, memory_rows
 from tests.bench.waits import measure_waits
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, quality.PART, start.PART,
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, maintenance.PART, files.PART, quality.PART, start.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -60,6 +61,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
             step()
+        if "files" in plan.parts:
+            report.add(*await measure_files(plan, screen.stage("files up and down", files.ROUNDS)))
         if "quality" in plan.parts and plan.data:
             await measure_quality(plan, report, screen.stage)
     if "quality" in plan.parts and not plan.data:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PARTS = ("latency", "contexts", "sessions", "ingest", "maintenance", "quality", "start")
+PARTS = ("latency", "contexts", "sessions", "ingest", "maintenance", "files", "quality", "start")
 
 
 @dataclass(frozen=True, slots=True)
