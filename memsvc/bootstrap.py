@@ -14,6 +14,7 @@ from memsvc.engine.capture.flush import Flush
 from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
+from memsvc.engine.read.global_search import GlobalSearch
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.upkeep.run import Measures
 from memsvc.engine.vault.vault import Vault
@@ -108,6 +109,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         sessions=sessions(settings, backends, writes, flush, stack),
         files=kept,
         recall=reads.recall,
+        global_search=GlobalSearch(reads.recall, store.files, backends.now),
         retrospect=Retrospect(store.memories),
         checkpoints=writes.checkpoints,
         checkpoint_rollback=writes.checkpoint_rollback,

@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn
 
+from backends.inproc.file_finding import InprocFileSearch, referred_to
 from backends.inproc.metadata_state import State
 from memsvc.domain.files import File, FileFilter, file_matches, is_expired
+from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
 
 
-class InprocFileReads:
+class InprocFileReads(InprocFileSearch):
     """`memsvc.ports.files.FileReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
@@ -96,6 +98,10 @@ class InprocFileWrites:
     def delete(self, files: Sequence[File]) -> int:
         """Remove files."""
         return sum(self._state.files.pop(file.row, None) is not None for file in files)
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those that a memory refers to."""
+        return referred_to(self._state, owner, refs)
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""

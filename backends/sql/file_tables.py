@@ -1,4 +1,4 @@
-"""The table of files, beside those of `backends.sql.tables`; the package imports it before all that looks at tables."""
+"""The tables of files, beside those of `backends.sql.tables`; imported before all that looks at tables."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ sa.Index("files_owner", _f.owner, _f.row)
 sa.Index("files_category", _f.owner, _f.project_id, _f.category, _f.row)
 sa.Index("files_sha256", _f.sha256, _f.owner, _f.has_content)
 sa.Index("files_expiring", _f.expire_time, _f.row, sqlite_where=IS_PASSING, postgresql_where=IS_PASSING)
+
+file_terms = sa.Table(
+    "file_terms",
+    metadata,
+    # The words that files are found by; the key holds the place, so that a search reads what it may tell and no more.
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("weight", sa.Double, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -11,71 +11,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.codec import Row, Values, micros_or_none, moment_or_none
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
+from backends.sql.file_codec import FILE_COLUMNS, file_from_row, file_values
+from backends.sql.file_finding import SqlFileSearch, delete_terms, insert_terms, referred_to
 from backends.sql.file_tables import HAS_CONTENT, files
-from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
-from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.files import File, FileCategory, FileFilter, searched_text
-from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
-
-_NAMES = (
-    "row", "id", "owner", "project_id", "agent_id", "session_id", "category", "name", "media_type", "size_bytes",
-    "sha256", "create_time", "expire_time", "has_content", "metadata",
-)  # fmt: skip
-FILE_COLUMNS = tuple(files.c[name] for name in _NAMES)
-"""What `file_from_row` reads, in this order."""
+from memsvc.domain.clock import to_micros
+from memsvc.domain.files import File, FileFilter
+from memsvc.domain.memory import FileRef
+from memsvc.domain.scope import Reach
 
 
-def file_from_row(row: Row) -> File:
-    """Return the file in a row of `FILE_COLUMNS`."""
-    (
-        number, file_id, owner, project_id, agent_id, session_id, category, name, media_type, size_bytes, sha256,
-        create_time, expire_time, has_content, metadata,
-    ) = row  # fmt: skip
-    tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
-    return File(
-        id=file_id,
-        scope=Scope(user_id, project_id, agent_id, session_id, tenant_id),
-        category=FileCategory(category),
-        name=name,
-        media_type=media_type,
-        size_bytes=size_bytes,
-        sha256=sha256,
-        create_time=from_micros(create_time),
-        metadata=json_value(metadata),
-        expire_time=moment_or_none(expire_time),
-        has_content=bool(has_content),
-        row=number,
-    )
-
-
-def file_values(file: File) -> Values:
-    """Return the value of every column of `files`, by name."""
-    scope = file.scope
-    return {
-        "row": file.row,
-        "size_bytes": file.size_bytes,
-        "create_time": to_micros(file.create_time),
-        "expire_time": micros_or_none(file.expire_time),
-        "has_content": int(file.has_content),
-        "owner": scope.owner,
-        "project_id": scope.project_id,
-        "agent_id": scope.agent_id,
-        "session_id": scope.session_id,
-        "id": file.id,
-        "category": file.category.value,
-        "name": file.name,
-        "media_type": file.media_type,
-        "sha256": file.sha256,
-        "metadata": json_text(dict(file.metadata)),
-        "searched": searched_text(file),
-    }
-
-
-class SqlFileReads:
+class SqlFileReads(SqlFileSearch):
     """`memsvc.ports.files.FileReads`."""
 
     def __init__(self, database: Database) -> None:
@@ -148,6 +96,7 @@ class SqlFileWrites:
         inserted = replace(file, row=self._allot())
         with self._void_on_race():
             insert_many(self._connection, files, [file_values(inserted)])
+        insert_terms(self._connection, inserted)
         return inserted
 
     def held(self, owner: str, digests: Iterable[str]) -> set[str]:
@@ -163,8 +112,14 @@ class SqlFileWrites:
 
     def delete(self, wanted: Sequence[File]) -> int:
         """Remove files."""
+        for file in wanted:
+            delete_terms(self._connection, file)
         at = {"wanted": list_parameter(file.row for file in wanted)}
         return self._connection.execute(_delete_rows(), at).rowcount
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those that a memory refers to."""
+        return referred_to(self._connection, owner, refs)
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""

@@ -15,8 +15,8 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
 from backends.sql.dialect import list_parameter, listed
+from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import files
-from backends.sql.files import FILE_COLUMNS, file_from_row
 from backends.sql.reminders import read_acknowledged
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from backends.sql.tables import (

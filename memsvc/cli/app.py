@@ -14,6 +14,7 @@ from memsvc.cli import (
     contexts,
     demo,
     files,
+    finding,
     flushing,
     history,
     importing,
@@ -63,6 +64,8 @@ app.command()(flushing.flush)
 app.command()(capturing.append)
 app.command()(capturing.ingest)
 app.add_typer(sessions.app, name="session")
+files.app.command("search")(finding.search_files)
+files.app.command("resolve")(finding.resolve)
 app.add_typer(files.app, name="file")
 app.command("history")(history.revisions)
 app.command()(history.rollback)

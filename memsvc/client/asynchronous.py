@@ -12,6 +12,7 @@ from memsvc.client.connection import Connection
 from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
 from memsvc.client.files import Files
+from memsvc.client.finding import Finding
 from memsvc.client.history import History
 from memsvc.client.maintaining import Maintenance
 from memsvc.client.promoting import Promotions
@@ -39,6 +40,7 @@ class AsyncMemsvc(
     Captures,
     Sessions,
     Files,
+    Finding,
     History,
     Upkeep,
     Watches,

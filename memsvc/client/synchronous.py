@@ -224,6 +224,8 @@ class Memsvc:
     get_file = _sync(AsyncMemsvc.get_file)
     list_files = _stream(AsyncMemsvc.list_files)
     delete_file = _sync(AsyncMemsvc.delete_file)
+    search_all = _sync(AsyncMemsvc.search_all)
+    resolve_file_refs = _sync(AsyncMemsvc.resolve_file_refs)
     stream_search = _stream(AsyncMemsvc.stream_search)
     build_context = _stream(AsyncMemsvc.build_context)
     render_context = _sync(AsyncMemsvc.render_context)

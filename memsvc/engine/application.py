@@ -31,6 +31,7 @@ from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.lifecycle.vitals import Vitals
 from memsvc.engine.performance import Performance
+from memsvc.engine.read.global_search import GlobalSearch
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
@@ -70,6 +71,7 @@ class Application:
     resolve: Resolve
     recollect: Recollect
     recall: Recall
+    global_search: GlobalSearch
     sessions: Sessions
     files: Files
     retrospect: Retrospect

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from memsvc.domain.files import File, FileFilter
 from memsvc.domain.scope import Reach
+from memsvc.ports.file_finding import FileReferences, FileSearch
 
 
-class FileReads(Protocol):
+class FileReads(FileSearch, Protocol):
     """Reading what is known of files. What lies outside *reach*, or is expired at *now*, is as if it were not there."""
 
     def get(self, ids: Sequence[str], *, reach: Reach, now: datetime) -> dict[str, File]:
@@ -41,7 +42,7 @@ class FileReads(Protocol):
         ...
 
 
-class FileWrites(Protocol):
+class FileWrites(FileReferences, Protocol):
     """Files within a transaction."""
 
     def get(self, file_id: str, *, reach: Reach) -> File | None:

@@ -10,17 +10,22 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
+from memsvc.domain.memory import FileRef
 from memsvc.domain.query import PageCursor
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.server import calls
 from memsvc.server.convert import files as convert
 from memsvc.server.convert import tokens
+from memsvc.server.convert.drafts import file_refs_from_proto
 from memsvc.server.convert.enums import VISIBILITY
+from memsvc.server.convert.file_refs import fill_resolved
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.filing import Streams, entered, given_out, header_of, taken_in
 from memsvc.server.validate import files as validate
+from memsvc.server.validate.file_refs import check_resolve
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import file_service_pb2_grpc as pb_grpc
 
@@ -90,6 +95,21 @@ class FileServicer(pb_grpc.FileServiceServicer):
         deleting = self._files.deleting
         file = await self._edge.executors.write.run(deleting.delete, scope, request.id.lower(), request.request_id)
         return pb.DeleteFileResponse(file=convert.file_to_proto(file))
+
+    async def ResolveFileRefs(self, request: pb.ResolveFileRefsRequest, context: Context) -> pb.ResolveFileRefsResponse:
+        """Return what references lead to."""
+        check_resolve(request)
+        scope = scope_from(request.scope, calls.principal.get())
+        return await self._edge.executors.meta.run(_resolve, self._files.resolving, scope, request)
+
+
+def _resolve(resolving: ResolvingRefs, scope: Scope, request: pb.ResolveFileRefsRequest) -> pb.ResolveFileRefsResponse:
+    refs = file_refs_from_proto(request.refs)
+    resolved = resolving.resolve(scope, refs)
+    response = pb.ResolveFileRefsResponse()
+    for ref in request.refs:
+        fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])
+    return response
 
 
 def _list_files(reading: ReadingFiles, scope: Scope, request: pb.ListFilesRequest) -> pb.ListFilesResponse:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from memsvc.domain.url_templates import fault_of_template
 from memsvc.settings.part import Part
+
+
+def _checked(template: str) -> str:
+    if fault := fault_of_template(template):
+        message = f"{template!r} {fault}"
+        raise ValueError(message)
+    return template
+
+
+UrlTemplate = Annotated[str, AfterValidator(_checked)]
+"""Where a file is reached, with places in braces."""
 
 
 class FileSettings(Part):
@@ -26,3 +40,8 @@ class FileSettings(Part):
     """Uploads and downloads at a time; further ones are answered RESOURCE_EXHAUSTED."""
     threads: int = Field(default=4, ge=1)
     """Threads that read and write their bytes."""
+    download_url: UrlTemplate = ""
+    """Where you serve files, such as "https://files.example.com/{category}/{id}/download", for ResolveFileRefs to tell.
+    Places: category, id, name, sha256, user_id, project_id, tenant_id. Empty: no URLs."""
+    preview_url: UrlTemplate = ""
+    """Likewise where you serve previews."""

@@ -20,6 +20,7 @@ from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
+from memsvc.testing.store_file_finding import StoreFileFindingContract
 from memsvc.testing.store_files import StoreFilesContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
@@ -61,6 +62,7 @@ class MetadataStoreContract(
     StoreErasureContract,
     StoreFilesContract,
     StoreVaultContract,
+    StoreFileFindingContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

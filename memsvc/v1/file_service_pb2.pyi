@@ -226,8 +226,13 @@ class UploadFileHeader(_message.Message):
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON to keep with it; ListFiles finds the words of its texts. At most 16 KiB as JSON text, nested at
-        most 8 deep.
+        """metadata is free JSON to keep with it; ListFiles and SearchAll find the words of its texts. At most 16 KiB as JSON
+        text, nested at most 8 deep.
+
+        In a file of the category MEMORY the text "memory_id" names the memory that the file is attached to: the memory
+        refers to the file from then on, in a new revision made together with the file. NOT_FOUND (MEMORY_NOT_FOUND) when it
+        is not there for the scope, INVALID_ARGUMENT when it refers to 64 files already. Such a file is removed with the
+        memory, when that is deleted for good and no other memory refers to it.
         """
 
     @_builtins.property
@@ -553,3 +558,105 @@ class DeleteFileResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteFileResponse: _TypeAlias = DeleteFileResponse  # noqa: Y015
+
+@_typing.final
+class ResolvedFileRef(_message.Message):
+    """ResolvedFileRef is what became of one reference."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REF_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    DOWNLOAD_URL_FIELD_NUMBER: _builtins.int
+    PREVIEW_URL_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    download_url: _builtins.str
+    """download_url is where its bytes are reached: the setting files.download_url with its places filled in. Empty without
+    that setting, and without a file. The service itself serves no URLs.
+    """
+    preview_url: _builtins.str
+    """preview_url is where a page or a picture of it is reached: likewise by the setting files.preview_url."""
+    @_builtins.property
+    def ref(self) -> _types_pb2.FileRef:
+        """ref is the reference. Always set."""
+
+    @_builtins.property
+    def file(self) -> Global___File:
+        """file is what is known of the file. Unset when there is none with this id and category in the scope: one that is
+        expired, of another user or project, or kept elsewhere is answered exactly like one that never was.
+        """
+
+    @_builtins.property
+    def status(self) -> _types_pb2.ItemStatus:
+        """status says why there is no file: NOT_FOUND (FILE_NOT_FOUND). Unset when there is one."""
+
+    def __init__(
+        self,
+        *,
+        ref: _types_pb2.FileRef | None = ...,
+        file: Global___File | None = ...,
+        download_url: _builtins.str = ...,
+        preview_url: _builtins.str = ...,
+        status: _types_pb2.ItemStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "ref", b"ref", "status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["download_url", b"download_url", "file", b"file", "preview_url", b"preview_url", "ref", b"ref", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolvedFileRef: _TypeAlias = ResolvedFileRef  # noqa: Y015
+
+@_typing.final
+class ResolveFileRefsRequest(_message.Message):
+    """ResolveFileRefsRequest names files by references."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    REFS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says where to look: in the project and among the global files. Required."""
+
+    @_builtins.property
+    def refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
+        """refs are the references. 1 to 256; repeated ones are answered each."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refs", b"refs", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveFileRefsRequest: _TypeAlias = ResolveFileRefsRequest  # noqa: Y015
+
+@_typing.final
+class ResolveFileRefsResponse(_message.Message):
+    """ResolveFileRefsResponse holds what the references lead to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOLVED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def resolved(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedFileRef]:
+        """resolved are as many as the request's references, in their order."""
+
+    def __init__(
+        self,
+        *,
+        resolved: _abc.Iterable[Global___ResolvedFileRef] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resolved", b"resolved"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveFileRefsResponse: _TypeAlias = ResolveFileRefsResponse  # noqa: Y015

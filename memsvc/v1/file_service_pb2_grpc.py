@@ -71,6 +71,11 @@ class FileServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_file__service__pb2.DeleteFileRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_file__service__pb2.DeleteFileResponse.FromString,
                 _registered_method=True)
+        self.ResolveFileRefs = channel.unary_unary(
+                '/memsvc.v1.FileService/ResolveFileRefs',
+                request_serializer=memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsResponse.FromString,
+                _registered_method=True)
 
 
 class FileServiceServicer(object):
@@ -127,6 +132,14 @@ class FileServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResolveFileRefs(self, request, context):
+        """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
+        settings say. A reference to nothing is told by itself, and fails no other.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FileServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -154,6 +167,11 @@ def add_FileServiceServicer_to_server(servicer, server):
                     servicer.DeleteFile,
                     request_deserializer=memsvc_dot_v1_dot_file__service__pb2.DeleteFileRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_file__service__pb2.DeleteFileResponse.SerializeToString,
+            ),
+            'ResolveFileRefs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveFileRefs,
+                    request_deserializer=memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -303,6 +321,33 @@ class FileService(object):
             '/memsvc.v1.FileService/DeleteFile',
             memsvc_dot_v1_dot_file__service__pb2.DeleteFileRequest.SerializeToString,
             memsvc_dot_v1_dot_file__service__pb2.DeleteFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveFileRefs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.FileService/ResolveFileRefs',
+            memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsRequest.SerializeToString,
+            memsvc_dot_v1_dot_file__service__pb2.ResolveFileRefsResponse.FromString,
             options,
             channel_credentials,
             insecure,

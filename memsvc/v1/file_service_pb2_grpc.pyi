@@ -62,6 +62,10 @@ class FileServiceStub:
     """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
     as they are.
     """
+    ResolveFileRefs: _grpc.UnaryUnaryMultiCallable[_file_service_pb2.ResolveFileRefsRequest, _file_service_pb2.ResolveFileRefsResponse]
+    """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
+    settings say. A reference to nothing is told by itself, and fails no other.
+    """
 
 @_typing.type_check_only
 class FileServiceAsyncStub(FileServiceStub):
@@ -96,6 +100,10 @@ class FileServiceAsyncStub(FileServiceStub):
     DeleteFile: _aio.UnaryUnaryMultiCallable[_file_service_pb2.DeleteFileRequest, _file_service_pb2.DeleteFileResponse]  # type: ignore[assignment]
     """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
     as they are.
+    """
+    ResolveFileRefs: _aio.UnaryUnaryMultiCallable[_file_service_pb2.ResolveFileRefsRequest, _file_service_pb2.ResolveFileRefsResponse]  # type: ignore[assignment]
+    """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
+    settings say. A reference to nothing is told by itself, and fails no other.
     """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -158,6 +166,16 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_file_service_pb2.DeleteFileResponse, _abc.Awaitable[_file_service_pb2.DeleteFileResponse]]:
         """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
         as they are.
+        """
+
+    @_abc_1.abstractmethod
+    def ResolveFileRefs(
+        self,
+        request: _file_service_pb2.ResolveFileRefsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_file_service_pb2.ResolveFileRefsResponse, _abc.Awaitable[_file_service_pb2.ResolveFileRefsResponse]]:
+        """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
+        settings say. A reference to nothing is told by itself, and fails no other.
         """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

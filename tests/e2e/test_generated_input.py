@@ -241,12 +241,24 @@ def _unconfirmed(request: Any) -> list[Any]:
     return [request]
 
 
+def checks() -> st.SearchStrategy[list[Any]]:
+    """Return requests for checks that remove files of the generated user alone: other tests need theirs."""
+    return messages(METHODS["CheckIntegrity"].descriptor.input_type).map(_of_one_user)
+
+
+def _of_one_user(request: Any) -> list[Any]:
+    if request.all:
+        request.remove_broken_refs = request.remove_orphan_files = False
+    return [request]
+
+
 STREAMS = {
     "ImportMemories": imports,
     "IngestDocument": documents,
     "ImportUser": user_files,
     "EraseUser": erasures,
     "UploadFile": uploads,
+    "CheckIntegrity": checks,
 }
 
 

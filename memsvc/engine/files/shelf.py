@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.engine.files.sweep import Sweep
 from memsvc.engine.files.upload import Uploads
 
@@ -20,3 +21,4 @@ class Files:
     deleting: DeletingFiles
     sweep: Sweep
     keeping: Keeping
+    resolving: ResolvingRefs

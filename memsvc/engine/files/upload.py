@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.files import File, FileCategory
+from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.ids import uuid7
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.files.answers import file_as_json, file_from_json
+from memsvc.engine.files.attaching import Attaching
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.sessions.answers import once
 from memsvc.engine.write.committer import Committer
@@ -59,6 +60,14 @@ class FileRules:
     extensions: tuple[str, ...] = ()
     lifetimes: Mapping[FileCategory, timedelta] = field(default_factory=dict)
 
+    def fault_of(self, media_type: str, size_bytes: int) -> str:
+        """Return why bytes of such a type and so many may not be kept; the empty string when they may."""
+        if self.media_types and not any(media_type_matches(one, media_type) for one in self.media_types):
+            return f"its type is {media_type}; allowed are {', '.join(self.media_types)} (setting files.media_types)"
+        if size_bytes > self.max_bytes:
+            return f"it has {size_bytes} bytes; at most {self.max_bytes} are allowed (setting files.max_bytes)"
+        return ""
+
 
 class Uploads:
     """Takes files in."""
@@ -70,13 +79,15 @@ class Uploads:
         keeping: Keeping,
         rules: FileRules,
         now: Callable[[], datetime],
+        attaching: Attaching,
     ) -> None:
-        """Put into *blobs*, and commit by *committer*; *now* is the clock."""
+        """Put into *blobs*, and commit by *committer*; *now* is the clock. *attaching* ties files to memories."""
         self._committer = committer
         self._blobs = blobs
         self._keeping = keeping
         self._rules = rules
         self._now = now
+        self._attaching = attaching
 
     @property
     def rules(self) -> FileRules:
@@ -120,6 +131,7 @@ class Uploads:
         def work(transaction: Transaction) -> File:
             # Who has the content now has it for what was brought here without it, too.
             transaction.files.fill(scope.owner, sha256)
+            self._attaching.attach(transaction, file)
             return transaction.files.insert(file)
 
         request = _request(scope, new, sha256, request_id)

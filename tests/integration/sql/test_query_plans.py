@@ -16,7 +16,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
 from memsvc.domain.files import FileCategory, FileFilter
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.memory import Keyword, Memory, Status
+from memsvc.domain.memory import FileRef, Keyword, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.reminders import window
@@ -51,9 +51,9 @@ SCANS_ALLOWED = (
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
+    *(f"SCAN {1 << power} CONSTANT" for power in range(12)),
     "SCAN pairs_",
     "SCAN anon_1",
-    "SCAN 2 CONSTANT ROWS",
 )
 """Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
 
@@ -200,6 +200,13 @@ USES: dict[str, Use] = {
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
     "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
     "put_away": _put_away,
+    "files found": lambda store: store.files.search(
+        ["a", "b"], reach=ADA, categories=frozenset(FileCategory), now=NOW, limit=9
+    ),
+    "files referred to": lambda store: store.files.referred_to(OWNER, [FileRef("chart", "a")]),
+    "files there": lambda store: store.files.existing(OWNER, [FileRef("chart", "a")], now=NOW),
+    "files in and out": _in_transaction(lambda tx: tx.files.delete([tx.files.insert(factories.file(name="plan b"))])),
+    "memory with references": lambda store: insert(store, factories.memory("refs", file_refs=(FileRef("chart", "a"),))),
     "lease released": lambda store: store.leases.release("n", holder="a", ended=NOW),
     "last end": lambda store: store.leases.last_end("n"),
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),

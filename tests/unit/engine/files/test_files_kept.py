@@ -17,14 +17,19 @@ from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoundError
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.scope import Scope
+from memsvc.domain.url_templates import UrlTemplates
 from memsvc.engine.erasing.files import FilesOfUsers
+from memsvc.engine.files.attaching import Attaching
 from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.engine.files.shelf import Files
 from memsvc.engine.files.sweep import GRACE, Sweep, Swept
 from memsvc.engine.files.upload import FileRules, NewFile, Uploads
 from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.recording import Recording
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
@@ -46,13 +51,15 @@ class Shelf:
         self.committer = Committer(self.store)
         stack.callback(self.committer.close)
         keeping = Keeping(self.store.files, self.blobs)
+        recording = Recording(Drafting(model="toy", dimension=4, now=self.clock), self.store.feed)
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
         self.files = Files(
-            Uploads(self.committer, self.blobs, keeping, rules, self.clock),
+            Uploads(self.committer, self.blobs, keeping, rules, self.clock, Attaching(recording, self.clock)),
             ReadingFiles(self.store.files, self.blobs, self.clock),
             DeletingFiles(self.committer, keeping, self.clock),
             Sweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
             keeping,
+            ResolvingRefs(self.store.files, UrlTemplates(), self.clock),
         )
 
     def upload(self, content: bytes, scope: Scope = ADA, new: NewFile = NEW, request_id: str = "") -> File:
