@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.drafts import PatchValue
 from memsvc.domain.vault import Note, NoteError
 from memsvc.text.notes.fields import FieldError, read_field, read_metadata
-from memsvc.text.notes.writing import DEFAULTS
+from memsvc.text.notes.writing import DEFAULTS, listed_refs
 
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""
@@ -34,8 +34,9 @@ def read_note(data: bytes) -> Note:
     front, body, is_windows = _parted(text)
     values = _front_values(front)
     content = body.replace("\r\n", "\n") if is_windows else body
-    _check_content(content, _line_of_body(front))
-    return _note(front, values, content)
+    note = _note(front, values, content)
+    _check_content(str(note.values["content"]), _line_of_body(front))
+    return note
 
 
 def _text(data: bytes) -> str:
@@ -94,8 +95,12 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
 
 
 def _note(front: str | None, given: Mapping[str, Any], content: str) -> Note:
-    values: dict[str, PatchValue] = {"content": content}
     memory_id = _word(front, given, "id")
+    values: dict[str, PatchValue] = {"content": content}
+    if "file_refs" not in given:
+        values["content"], refs = listed_refs(content)
+        if refs:
+            values["file_refs"] = refs
     others: dict[str, Any] = {}
     for name, value in given.items():
         try:

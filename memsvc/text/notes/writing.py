@@ -8,9 +8,11 @@ from typing import Any
 import yaml
 
 from memsvc.domain.drafts import PatchValue
-from memsvc.domain.memory import Memory, Status, Tier
+from memsvc.domain.file_refs import union, without_block
+from memsvc.domain.memory import FileRef, Memory, Status, Tier
 from memsvc.domain.reminder import Recurrence, Reminder
 from memsvc.domain.vault import Note
+from memsvc.text.file_refs import content_with_block, refs_in
 from memsvc.text.keywords import extract_keywords
 
 FENCE = "---"
@@ -38,7 +40,21 @@ def note_of(memory: Memory) -> Note:
 
 def render_note(memory: Memory) -> bytes:
     """Return the file of *memory*: the same bytes for the same memory, whatever became of its access counts."""
-    return written_bytes(_front(memory), memory.content)
+    body = content_with_block(memory.content, memory.file_refs)
+    if body != memory.content and body.endswith("`\n"):
+        body = body[:-1]
+    front = _front(memory)
+    if listed_refs(body) != (memory.content, memory.file_refs):
+        # What the content and the block do not tell stands in front; there is no block then.
+        front["file_refs"] = [f"{ref.category}:{ref.id}" for ref in memory.file_refs]
+        body = memory.content
+    return written_bytes(front, body)
+
+
+def listed_refs(body: str) -> tuple[str, tuple[FileRef, ...]]:
+    """Return what the body of a file is without the block of references, and all that it refers to."""
+    content, listed = without_block(body)
+    return content, union(listed, refs_in(content))
 
 
 def written_bytes(front: Mapping[str, Any], content: str) -> bytes:
@@ -81,7 +97,6 @@ def _front(memory: Memory) -> dict[str, Any]:
         "related_ids": list(memory.related_ids),
         "supersedes": memory.supersedes_id,
         "superseded_by": memory.superseded_by_id,
-        "file_refs": [f"{ref.category}:{ref.id}" for ref in memory.file_refs],
         "reminder": _reminder(memory.reminder),
         "metadata": _plain(memory.metadata),
     }

@@ -30,6 +30,9 @@ NASTY = st.sampled_from(
         "\x85",
         "\u2028",
         "%YAML",
+        " `chart:x1`",
+        "\n\n**Related files**:\n- `chart:q`\n",
+        "\n\n**关联文件**:\n",
     ]
 )
 CONTENT = st.lists(TEXT | NASTY, min_size=1, max_size=6).map("".join).filter(bool)
@@ -38,6 +41,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
+REFS = (FileRef("artifact", "a:b"), FileRef("chart", "é"), FileRef("chart", "x1"), FileRef("chart", "q"))
 TIME = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
 
 
@@ -60,7 +64,7 @@ def memories(draw: st.DrawFn) -> Memory:
         expire_time=draw(st.none() | TIME),
         work_in_progress=draw(st.booleans()),
         metadata=draw(st.dictionaries(TEXT, JSON, max_size=3)),
-        file_refs=draw(st.sampled_from([(), (FileRef("artifact", "a:b"), FileRef("chart", "é"))])),
+        file_refs=draw(st.lists(st.sampled_from(REFS), unique=True).map(tuple)),
         keywords=draw(st.sampled_from([(), (Keyword("zebra", 0.25), Keyword("安", 1.0))])),
         reminder=draw(
             st.sampled_from([None, Reminder(2, 29, 0, Recurrence.YEARLY, 61, "Asia/Shanghai", Slot.MORNING)])
@@ -123,6 +127,23 @@ def test_what_a_complete_file_leaves_out_is_cleared() -> None:
     found = differences(read_note(data.encode()), written, note_of(written))
 
     assert found == {"title": "", "tags": (), "keywords": (), "reminder": None}
+
+
+@pytest.mark.parametrize(
+    ("content", "heading"), [("The report is done.", "Related files"), ("报告写好了。", "关联文件")]
+)
+def test_files_given_apart_stand_below_the_text(content: str, heading: str) -> None:
+    """As a list that a person can change, in the language of the text; those in the text are not repeated."""
+    refs = (FileRef("report", "r1"), FileRef("chart", "c1"))
+    written = memory(f"{content} `chart:c1`", file_refs=refs)
+
+    data = render_note(written).decode()
+    assert data.endswith(f"{content} `chart:c1`\n\n**{heading}**:\n- `report:r1`\n")
+    assert "file_refs" not in data
+    without = data.replace("- `report:r1`\n", "- `artifact:a1`\n")
+    assert differences(read_note(without.encode()), written, note_of(written)) == {
+        "file_refs": (FileRef("artifact", "a1"), FileRef("chart", "c1"))
+    }
 
 
 def test_unknown_names_are_kept_as_metadata() -> None:
