@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from backends.sql.database import Database
 from backends.sql.errors import BACKEND
+from backends.sql.file_tables import files
 from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backup import CopyProgress
@@ -79,7 +80,7 @@ class SqlStoreCopies:
 
 
 def _counts(connection: sa.Connection) -> dict[str, int]:
-    tables = (memories, revisions, sessions, messages, conflicts, checkpoints)
+    tables = (memories, revisions, sessions, messages, conflicts, checkpoints, files)
     statements = {table.name: sa.select(sa.func.count()).select_from(table) for table in tables}
     return {name: int(connection.execute(statement).scalar_one()) for name, statement in statements.items()}
 

@@ -15,7 +15,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from backends.sql.database import Database
 from backends.sql.errors import SchemaVersionError
-from backends.sql.tables import counters, metadata
+from backends.sql.tables import counters
+from backends.sql.vault_tables import metadata
 
 HEAD = "0016"
 """The newest migration; a test compares it with the folder."""

@@ -16,6 +16,7 @@ from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.erasing import SqlErasureReads
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
+from backends.sql.files import SqlFileReads
 from backends.sql.fresh import Fresh
 from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.keys import SqlKeyReads
@@ -29,6 +30,7 @@ from backends.sql.settings import SqlSettings
 from backends.sql.transaction import SqlTransaction
 from backends.sql.transfer import SqlUserReads
 from backends.sql.upkeep import SqlUpkeepReads
+from backends.sql.vault import SqlVaultBook
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.backup import StoreCopies
@@ -36,6 +38,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.keys import KeyReads
@@ -46,6 +49,7 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -59,6 +63,7 @@ class SqlMetadataStore:
         self._now = now
         self._memories = SqlMemoryReads(database)
         self._sessions = SqlSessionReads(database)
+        self._files = SqlFileReads(database)
         self._fresh = Fresh()
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
@@ -74,6 +79,7 @@ class SqlMetadataStore:
         self._erasures = SqlErasureReads(database)
         self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
+        self._vault = SqlVaultBook(database)
 
     @property
     def memories(self) -> MemoryReads:
@@ -84,6 +90,11 @@ class SqlMetadataStore:
     def sessions(self) -> SessionReads:
         """Read sessions."""
         return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
 
     @property
     def feed(self) -> IndexFeed:
@@ -154,6 +165,11 @@ class SqlMetadataStore:
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

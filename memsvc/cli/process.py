@@ -154,6 +154,8 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,
+        file_streams=settings.files.max_streams,
+        file_threads=settings.files.threads,
         metrics_address=settings.metrics.address,
         keys=KeyOptions(
             settings.access.calls_per_second, settings.access.concurrent_calls, settings.access.refresh_seconds

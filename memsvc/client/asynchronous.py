@@ -11,6 +11,8 @@ from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
+from memsvc.client.files import Files
+from memsvc.client.finding import Finding
 from memsvc.client.history import History
 from memsvc.client.keys import Keys
 from memsvc.client.maintaining import Maintenance
@@ -21,6 +23,7 @@ from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
 from memsvc.client.transferring import Transfers
 from memsvc.client.upkeep import Upkeep
+from memsvc.client.vault import Vaults
 from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
@@ -37,12 +40,15 @@ class AsyncMemsvc(
     Maintenance,
     Captures,
     Sessions,
+    Files,
+    Finding,
     History,
     Upkeep,
     Watches,
     Reviews,
     Transfers,
     Keys,
+    Vaults,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 

@@ -11,12 +11,14 @@ import grpc
 from memsvc.client.channel import Tls, open_channel
 from memsvc.client.errors import MemsvcCallError
 from memsvc.v1 import types_pb2 as types
+from memsvc.v1.file_service_pb2_grpc import FileServiceStub
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
 from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
+    from memsvc.v1.file_service_pb2_grpc import FileServiceAsyncStub
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
     from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
@@ -54,6 +56,7 @@ class Connection:
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
         self.sessions: SessionServiceAsyncStub = SessionServiceStub(self._channel)
+        self.files: FileServiceAsyncStub = FileServiceStub(self._channel)
         self.lifecycle: LifecycleServiceAsyncStub = LifecycleServiceStub(self._channel)
 
     async def close(self) -> None:

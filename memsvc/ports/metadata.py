@@ -23,6 +23,7 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.erasing import ErasureReads, ErasureWrites
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads, FileWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.keys import KeyReads, KeyWrites
@@ -32,6 +33,7 @@ from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 
 class UniquenessRaceError(Exception):
@@ -178,6 +180,11 @@ class Transaction(
         ...
 
     @property
+    def files(self) -> FileWrites:
+        """Read and write what is known of files in this transaction."""
+        ...
+
+    @property
     def position(self) -> int:
         """Return the outbox position of the last change made in this transaction, 0 when none was."""
         ...
@@ -281,6 +288,11 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        ...
+
+    @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
         ...
@@ -348,6 +360,11 @@ class MetadataStore(Protocol):
     @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
+        ...
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows of its files."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

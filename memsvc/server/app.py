@@ -18,7 +18,8 @@ from memsvc.engine.application import Application
 from memsvc.server.addresses import AddressError, bound_address, is_local, make_room, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
+from memsvc.server.file import FileServicer
+from memsvc.server.health import SERVICES, Health
 from memsvc.server.interceptors.access_log import AccessLog
 from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Interception, Layer
@@ -40,6 +41,7 @@ from memsvc.server.tls import Certificates
 from memsvc.server.waiting import IndexWait
 from memsvc.server.watching import Watches
 from memsvc.v1 import (
+    file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
     memory_service_pb2_grpc,
     search_service_pb2_grpc,
@@ -76,6 +78,7 @@ def build(
         meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
         language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
+        files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
     watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
     return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches), layers)
@@ -178,7 +181,9 @@ class Server:
         limits = KeyLimits(
             calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
         )
-        return Admission(edge.application.keyring, limits, edge.executors.meta, recheck_seconds=options.recheck_seconds)
+        return Admission(
+            edge.application.access.keyring, limits, edge.executors.meta, recheck_seconds=options.recheck_seconds
+        )
 
     def _watch(self, health: Health) -> None:
         """Count the calls, and have the numbers ready for whoever asks, when an address is set for it."""
@@ -204,9 +209,10 @@ class Server:
         search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._edge), server)
         lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._edge), server)
         session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._edge), server)
+        file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._edge), server)
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._edge.options.reflection:
-            add_reflection(server, (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, LIFECYCLE_SERVICE, HEALTH_SERVICE))
+            add_reflection(server, (*SERVICES, HEALTH_SERVICE))
 
 
 async def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:

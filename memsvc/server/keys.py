@@ -27,7 +27,7 @@ class KeyMethods:
         """Make a key."""
         validate.check_create_key(request)
         made = await self._edge.executors.write.run(
-            self._edge.application.keys.create, new_key_from_proto(request), request_id=request.request_id
+            self._edge.application.access.keys.create, new_key_from_proto(request), request_id=request.request_id
         )
         return pb.CreateApiKeyResponse(api_key=key_to_proto(made.key, self._edge.now()), secret=made.text)
 
@@ -37,7 +37,7 @@ class KeyMethods:
         digest = tokens.digest(request, without=UNBOUND)
         size = request.page_size or limits.PAGE_SIZE_DEFAULT
         found = await self._edge.executors.meta.run(
-            self._edge.application.keys.page,
+            self._edge.application.access.keys.page,
             after=tokens.keys_after(request.page_token, digest),
             limit=size + 1,
             include_ended=request.include_ended,
@@ -52,6 +52,6 @@ class KeyMethods:
         """Revoke a key."""
         validate.check_revoke_key(request)
         key = await self._edge.executors.write.run(
-            self._edge.application.keys.revoke, request.id, request_id=request.request_id
+            self._edge.application.access.keys.revoke, request.id, request_id=request.request_id
         )
         return pb.RevokeApiKeyResponse(api_key=key_to_proto(key, self._edge.now()))

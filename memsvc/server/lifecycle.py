@@ -23,6 +23,7 @@ from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
 from memsvc.server.transferring import TransferMethods
 from memsvc.server.validate import reads
+from memsvc.server.vault import VaultMethods
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import lifecycle_service_pb2_grpc as pb_grpc
 
@@ -40,6 +41,7 @@ class LifecycleServicer(
     MaintenanceMethods,
     TransferMethods,
     KeyMethods,
+    VaultMethods,
     pb_grpc.LifecycleServiceServicer,
 ):
     """Looks after the memories as a whole."""

@@ -47,6 +47,8 @@ class ServerOptions:
         version: The service's version, as Diagnose tells it.
         watch_streams: How many watches may be open; further ones are refused.
         watch_threads: How many threads read changes for them.
+        file_streams: How many uploads and downloads may be under way; further ones are refused.
+        file_threads: How many threads read and write their bytes.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: they are not served.
         keys: What holds for API keys.
         tls: The files of the certificate; None: TCP is not encrypted.
@@ -69,6 +71,8 @@ class ServerOptions:
     version: str = ""
     watch_streams: int = 1_000
     watch_threads: int = 2
+    file_streams: int = 64
+    file_threads: int = 4
     metrics_address: str = ""
     keys: KeyOptions = KeyOptions()
     tls: TlsFiles | None = None

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from memsvc.settings.access import TlsSettings
 from memsvc.settings.part import Part
+from memsvc.settings.vault_watching import VaultWatchingSettings
 
 
 class EventLoop(StrEnum):
@@ -86,6 +87,14 @@ class BackupSettings(Part):
 
     directory: Path | None = None
     """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
+
+
+class VaultSettings(VaultWatchingSettings):
+    """Memories as files that people read and edit."""
+
+    directory: Path | None = None
+    """The folder of the vault, which is made when it is not there. One service at a time keeps it. Without one there is
+    no vault."""
 
 
 class LogFormat(StrEnum):

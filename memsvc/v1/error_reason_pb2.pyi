@@ -202,6 +202,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
     there are; do not retry.
     """
+    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 80
+    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+    file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+    and the scope; do not retry.
+    """
+    ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 81
+    """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+    what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+    once more.
+    """
+    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 90
+    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+    No metadata. Set vault.directory and start the service again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -390,5 +404,19 @@ method needs, or the name of the field of the scope. Ask for another key; do not
 ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 104
 """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
 there are; do not retry.
+"""
+ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 80
+"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+and the scope; do not retry.
+"""
+ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 81
+"""ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+once more.
+"""
+ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
+"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+No metadata. Set vault.directory and start the service again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -15,6 +15,7 @@ from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
 from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
+from memsvc.v1 import vault_pb2 as memsvc_dot_v1_dot_vault__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -171,6 +172,11 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/RevokeApiKey',
                 request_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
+                _registered_method=True)
+        self.SyncVault = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/SyncVault',
+                request_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
                 _registered_method=True)
 
 
@@ -366,6 +372,14 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SyncVault(self, request, context):
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -488,6 +502,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.RevokeApiKey,
                     request_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.SerializeToString,
+            ),
+            'SyncVault': grpc.unary_stream_rpc_method_handler(
+                    servicer.SyncVault,
+                    request_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1145,6 +1164,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/RevokeApiKey',
             memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
             memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncVault(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/SyncVault',
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
             options,
             channel_credentials,
             insecure,

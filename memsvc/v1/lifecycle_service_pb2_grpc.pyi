@@ -17,6 +17,7 @@ from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 from memsvc.v1 import summaries_pb2 as _summaries_pb2
 from memsvc.v1 import transfer_pb2 as _transfer_pb2
+from memsvc.v1 import vault_pb2 as _vault_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -122,6 +123,10 @@ class LifecycleServiceStub:
     """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
     RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]
     """RevokeApiKey makes a key open nothing any more, for good."""
+    SyncVault: _grpc.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -206,6 +211,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
     RevokeApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
     """RevokeApiKey makes a key open nothing any more, for good."""
+    SyncVault: _aio.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]  # type: ignore[assignment]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -431,5 +440,15 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.RevokeApiKeyResponse, _abc.Awaitable[_keys_pb2.RevokeApiKeyResponse]]:
         """RevokeApiKey makes a key open nothing any more, for good."""
+
+    @_abc_1.abstractmethod
+    def SyncVault(
+        self,
+        request: _vault_pb2.SyncVaultRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_vault_pb2.SyncVaultResponse], _abc.AsyncIterator[_vault_pb2.SyncVaultResponse]]:
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

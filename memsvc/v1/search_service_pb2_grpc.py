@@ -57,6 +57,11 @@ class SearchServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
                 _registered_method=True)
+        self.SearchAll = channel.unary_unary(
+                '/memsvc.v1.SearchService/SearchAll',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.FromString,
+                _registered_method=True)
         self.BuildContext = channel.unary_stream(
                 '/memsvc.v1.SearchService/BuildContext',
                 request_serializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.SerializeToString,
@@ -108,6 +113,15 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SearchAll(self, request, context):
+        """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
+        Search; files by the words of their names, categories, media types and metadata, in any language, never by their
+        bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BuildContext(self, request, context):
         """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
         always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
@@ -149,6 +163,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.StreamSearch,
                     request_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.SerializeToString,
+            ),
+            'SearchAll': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchAll,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.SerializeToString,
             ),
             'BuildContext': grpc.unary_stream_rpc_method_handler(
                     servicer.BuildContext,
@@ -254,6 +273,33 @@ class SearchService(object):
             '/memsvc.v1.SearchService/StreamSearch',
             memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
             memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchAll(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/SearchAll',
+            memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.FromString,
             options,
             channel_credentials,
             insecure,

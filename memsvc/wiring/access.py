@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 
 from memsvc.data_directory import owned
 from memsvc.engine.access.keyring import Keyring
-from memsvc.engine.access.keys import Keys
+from memsvc.engine.access.keys import Access, Keys
 from memsvc.engine.write.committer import Committer
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened_store, utc_now
 
 
-def keys_of(settings: Settings, backends: Backends, committer: Committer) -> tuple[Keys, Keyring]:
+def access_of(settings: Settings, backends: Backends, committer: Committer) -> Access:
     """Return what makes the keys of a running service, and what knows them again."""
     access, reads = settings.access, backends.metadata.api_keys
     refresh = timedelta(seconds=access.refresh_seconds)
     keyring = Keyring(reads, demand=access.keys, refresh=refresh, now=backends.now)
     made = Keys(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
-    return made, keyring
+    return Access(made, keyring)
 
 
 @contextmanager

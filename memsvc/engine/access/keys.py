@@ -10,6 +10,7 @@ from memsvc.domain.access import ApiKey, Role, digest_of_key, new_key_text
 from memsvc.domain.access_errors import ApiKeyNotFoundError
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.access.keyring import Keyring
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.requests import Request, digest_of, recall, remember
 from memsvc.ports.keys import KeyReads
@@ -115,6 +116,14 @@ class Keys:
         if key is None:
             raise ApiKeyNotFoundError(key_id)
         return key
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What makes the keys of a running service, and what knows them again."""
+
+    keys: Keys
+    keyring: Keyring
 
 
 def _key(new: NewKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:

@@ -73,6 +73,8 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "ListDueReminders": {"scope": scope},
         "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
         "Search": {"scope": scope, "query": "x"},
+        "SearchAll": {"scope": scope, "query": "x"},
+        "ResolveFileRefs": {"scope": scope, "refs": [types.FileRef(category="chart", id="x")]},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "CreateSession": {"scope": scope},
         "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
@@ -87,6 +89,10 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "RenderContext": {"scope": scope, "query": "x"},
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
+        "GetFile": one,
+        "DownloadFile": one,
+        "DeleteFile": one,
+        "ListFiles": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
@@ -109,6 +115,8 @@ SCOPED = (
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
     "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
+    "SearchAll", "ResolveFileRefs",
+    "GetFile", "DownloadFile", "DeleteFile", "ListFiles",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
-down_revision = "0011"
+down_revision = "0014"
 
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
