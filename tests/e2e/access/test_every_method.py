@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from memsvc.domain.access import new_key_text
 from memsvc.server.permissions import ADMINS, READS, WITHOUT_SCOPE, WRITES
@@ -108,7 +109,11 @@ def test_probes_and_reflection_need_no_key(asking: Keyed) -> None:
     """They tell nothing of anybody; reflection can be switched off."""
     with asking.server.stubs() as stubs:
         health = stubs.health.Check(health_pb2.HealthCheckRequest(service="readiness"), timeout=TIMEOUT)
+    with asking.server.channel() as channel:
+        ask = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
+        [described] = ask(iter([reflection_pb2.ServerReflectionRequest(list_services="*")]), timeout=TIMEOUT)
 
+    assert "memsvc.v1.MemoryService" in {one.name for one in described.list_services_response.service}
     assert health.status == health_pb2.HealthCheckResponse.SERVING
 
 
