@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from memsvc.disk import sync
 from memsvc.ports.blobs import Blob, BlobReader
 
 NAME_DIGITS = 64
@@ -194,15 +195,6 @@ class _Opened:
 def is_name(name: str) -> bool:
     """Return whether *name* is the hash of something, as all names of blobs are."""
     return len(name) == NAME_DIGITS and _HEX.issuperset(name)
-
-
-def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def staging_file(folder: Path) -> tuple[int, Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import uuid
@@ -19,6 +18,7 @@ from backends.sql.database import Database
 from backends.sql.errors import BACKEND
 from backends.sql.file_tables import files
 from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
+from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backup import CopyProgress
 
@@ -71,7 +71,8 @@ class SqlStoreCopies:
             try:
                 with closing(sqlite3.connect(path)) as target:
                     source.backup(target, pages=PAGES, progress=steps.note)
-                _sync(path)
+                sync(path)
+                sync(path.parent)
             except _StoppedError:
                 return {}
             except (sqlite3.Error, OSError) as error:
@@ -99,12 +100,3 @@ class _Steps:
 
     def stop(self) -> None:
         self._stopped.set()
-
-
-def _sync(path: Path) -> None:
-    for place in (path, path.parent):
-        descriptor = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

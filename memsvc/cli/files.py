@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -14,27 +13,16 @@ from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError, say
 from memsvc.cli.inputs import STDIN
 from memsvc.cli.output import local_time, write, write_json, write_table
+from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
-    from memsvc.client.files import FileCategory
+    from memsvc.client.files import FileCategory as CategoryName
     from memsvc.v1 import file_service_pb2 as pb
 
 PIECE_BYTES = 256 * 1024
 UNSAFE = frozenset({"", ".", ".."})
 
 app = typer.Typer(no_args_is_help=True, help="Keep files beside the memories.")
-
-
-class Category(StrEnum):
-    """What a file is for."""
-
-    ARTIFACT = "artifact"
-    UPLOAD = "upload"
-    REPORT = "report"
-    CHART = "chart"
-    CACHE = "cache"
-    TEMP = "temp"
-    MEMORY = "memory"
 
 
 @app.command()
@@ -60,7 +48,7 @@ def put(  # noqa: PLR0913 - an option each
         kept = client.upload_file(
             iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"") if file == STDIN else Path(file),
             name=name,
-            category=cast("FileCategory", category.name),
+            category=cast("CategoryName", category.name),
             media_type=media_type,
             metadata=_metadata(note or ()) or None,
             ttl=timedelta(hours=ttl_hours) if ttl_hours else None,
@@ -115,7 +103,7 @@ def list_files(
     limit: Annotated[int, typer.Option(min=1, help="How many.")] = 50,
 ) -> None:
     """List files, the newest first."""
-    wanted = [cast("FileCategory", one.name) for one in category or ()]
+    wanted = [cast("CategoryName", one.name) for one in category or ()]
     rows = []
     with session.client() as client:
         for file in client.list_files(query, categories=wanted, media_type=media_type, page_size=min(limit, 1_000)):

@@ -8,9 +8,9 @@ import typer
 
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import FAILED, say
-from memsvc.cli.files import Category
 from memsvc.cli.output import write_json, write_table
 from memsvc.cli.searching import show_hits
+from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

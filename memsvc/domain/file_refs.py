@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from memsvc.domain import limits
+from memsvc.domain.files import FileCategory
 from memsvc.domain.memory import FileRef
 
-FILE_CATEGORIES = ("artifact", "upload", "report", "chart", "cache", "temp", "memory")
+FILE_CATEGORIES = tuple(category.value for category in FileCategory)
 """What a file is, in the order in which they are told."""
 
 REF = rf"(?:{'|'.join(FILE_CATEGORIES)}):(?:\w|%[0-9A-Fa-f]{{2}})(?:[\w.:/@+~-]|%[0-9A-Fa-f]{{2}})*"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from memsvc.engine.lifecycle.backup import STORE, BackupError, read_backup, sync
+from memsvc.disk import sync
+from memsvc.engine.lifecycle.backup import STORE, BackupError, read_backup
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext
 from memsvc.wiring.backends import utc_now

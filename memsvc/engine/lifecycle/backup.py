@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError, BackupExistsError, BackupRunningError
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
@@ -232,15 +233,6 @@ def write_synced(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     sync(path.parent)
-
-
-def sync(directory: Path) -> None:
-    """Bring what was created in a folder to the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class BackupError(Exception):

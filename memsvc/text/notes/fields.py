@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
 from memsvc.domain.drafts import PatchValue
+from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.keys import fault_of
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Status, Tier
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
@@ -22,7 +23,6 @@ from memsvc.domain.reminders import is_day
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_FILE_CATEGORIES = frozenset({"artifact", "upload", "report", "chart", "cache", "temp", "memory"})
 _MINUTES = 1_440
 
 
@@ -157,8 +157,8 @@ def _file_refs(value: Any) -> tuple[FileRef, ...]:
     refs = []
     for one in _list(value, most=limits.FILE_REFS):
         category, colon, name = str(one).partition(":")
-        if not colon or category not in _FILE_CATEGORIES:
-            message = f"must be such as 'artifact:abc', with one of {', '.join(sorted(_FILE_CATEGORIES))}"
+        if not colon or category not in FILE_CATEGORIES:
+            message = f"must be such as 'artifact:abc', with one of {', '.join(sorted(FILE_CATEGORIES))}"
             raise FieldError(message)
         refs.append(FileRef(category, _text(name, most=limits.FILE_REF_ID, least=1, is_name=True)))
     return tuple(refs)
