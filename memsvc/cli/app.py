@@ -90,6 +90,7 @@ app.command()(lifecycle.reindex)
 app.command()(integrity.check_integrity)
 app.command()(maintaining.maintain)
 app.add_typer(keys.app, name="keys")
+app.add_typer(keys.app, name="key", hidden=True)
 app.command()(process.backends)
 app.command()(projects.project)
 
