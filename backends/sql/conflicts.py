@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed, run_kept
+from backends.sql.dialect import NUMBER, list_parameter, listed, run_kept
 from backends.sql.errors import translate
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import IS_OPEN, conflicts, memories, statements
@@ -159,7 +159,7 @@ def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
 @cache
 def _select_of_rows() -> sa.Select[Any]:
     columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
-    wanted = statements.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = statements.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
     return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
 
 

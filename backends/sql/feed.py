@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.dialect import NUMBER, gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
@@ -77,7 +77,7 @@ class SqlIndexFeed:
         if not changes:
             return
         positions = list_parameter(change.position for change in changes)
-        with self._database.writing() as connection:
+        with self._database.noting() as connection:
             run_kept(connection, _mark_applied(), {"positions": positions})
 
     def head(self) -> int:
@@ -133,7 +133,7 @@ def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 @cache
 def _mark_applied() -> sa.Update:
-    positions = listed("positions")
+    positions = listed("positions", NUMBER)
     wanted = outbox.c.position.in_(sa.select(positions.c.value))
     return sa.update(outbox).values(applied=1).where(wanted, IS_PENDING)
 
@@ -179,7 +179,7 @@ def _select_doubtful() -> sa.Select[Any]:
 
 
 def _joined(table: sa.Table) -> sa.Join:
-    wanted = listed("rows")
+    wanted = listed("rows", NUMBER)
     return sa.join(wanted, table, table.c.row == wanted.c.value)
 
 
@@ -207,7 +207,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
     if not rows:
         return {}
     # The chunks of a memory lie side by side: from its first possible number to its last.
-    firsts = listed("firsts")
+    firsts = listed("firsts", NUMBER)
     last = firsts.c.value + MAX_ORDINAL
     joined = sa.join(firsts, memory_chunks, memory_chunks.c.entry.between(firsts.c.value, last))
     statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)

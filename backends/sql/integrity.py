@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from backends.sql.codec import stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed, pair_of, pairs, pairs_parameter
+from backends.sql.dialect import NUMBER, TEXT, list_parameter, listed, listed_values, pair_of, pairs, pairs_parameter
 from backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from backends.sql.tables import (
     conflicts,
@@ -43,7 +43,7 @@ PART_TABLES: Mapping[Part, sa.Table] = {
     Part.STATEMENTS: statements,
     Part.REVISIONS: revisions,
 }
-_ROW_BITS = VIEW_BITS + ORDINAL_BITS
+_ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
 _TERMS = (memory_keywords, memory_tags, memory_metadata)
 
 
@@ -190,7 +190,7 @@ def _joined_messages() -> sa.Join:
 
 def lost_rows(rows: Sequence[int]) -> sa.Select[Any]:
     """Return a query for those of *rows* that are messages which lack something."""
-    wanted = messages.c.row.in_(sa.select(sa.func.json_each(list_parameter(rows)).table_valued("value").c.value))
+    wanted = messages.c.row.in_(sa.select(listed_values(rows, NUMBER).c.value))
     return sa.select(messages.c.row).select_from(_joined_messages()).where(wanted, IS_LOST)
 
 
@@ -217,7 +217,7 @@ def _after(place: Place | None) -> dict[str, str]:
 
 @cache
 def _count_chunks() -> sa.Select[Any]:
-    wanted = listed("wanted")
+    wanted = listed("wanted", NUMBER)
     first = memories.c.row.op("<<")(_ROW_BITS)
     last = first + ((1 << ORDINAL_BITS) - 1)
     number = sa.select(sa.func.count()).where(memory_chunks.c.entry.between(first, last)).scalar_subquery()
@@ -228,6 +228,6 @@ def _count_chunks() -> sa.Select[Any]:
 @cache
 def _count_terms(table: sa.Table) -> sa.Select[Any]:
     wanted = pairs("wanted")
-    owner, term, row = pair_of(wanted, 3)
+    owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
     joined = sa.join(wanted, table, sa.and_(table.c.owner == owner, table.c.term == term, table.c.row == row))
     return sa.select(table.c.row, sa.func.count()).select_from(joined).group_by(table.c.row)

@@ -15,7 +15,7 @@ from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
+from backends.sql.dialect import MAX_INTEGER, NUMBER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
 from backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
@@ -61,8 +61,10 @@ class SqlMemoryReads(SqlHistoryReads):
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
         super().__init__(database)
-        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES)
-        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES)
+        # What others may change meanwhile is not kept.
+        share = 0 if database.driver.is_shared else 1
+        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES * share)
+        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES * share)
 
     def forget(self, rows: AbstractSet[int]) -> None:
         """Read these rows from the database again: a transaction changed them."""
@@ -239,14 +241,14 @@ def _select_doubtful(column: str, projects: int) -> sa.Select[Any]:
 
 
 def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    names = listed(column)
+    names = listed(column, memories.c[column].type)
     joined = sa.join(names, memories, memories.c[column] == names.c.value)
     return sa.select(*wanted).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
 
 
 @cache
 def _select_candidates(projects: int) -> sa.Select[Any]:
-    rows = listed("row")
+    rows = listed("row", NUMBER)
     joined = sa.join(rows, memories, memories.c.row == rows.c.value)
     gathered = sa.select(gathered_rows(memories.c.project_id, *_CANDIDATE_COLUMNS)).select_from(joined)
     return gathered.where(_in_reach(projects, unindexed(memories.c.owner)))
@@ -261,7 +263,7 @@ def _select_by_key(projects: int) -> sa.Select[Any]:
 
 @cache
 def _select_chunks() -> sa.Select[Any]:
-    entries = listed("entry")
+    entries = listed("entry", NUMBER)
     joined = sa.join(entries, memory_chunks, memory_chunks.c.entry == entries.c.value)
     return sa.select(memory_chunks).select_from(joined)
 
@@ -269,5 +271,5 @@ def _select_chunks() -> sa.Select[Any]:
 @cache
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
-        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")
+        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision", type_=NUMBER)
     )

@@ -165,7 +165,7 @@ def _noted_values(restored: Sequence[Restored], written: Sequence[Memory]) -> li
 
 
 def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    return column.in_(sa.select(listed("wanted").c.value))
+    return column.in_(sa.select(listed("wanted", column.type).c.value))
 
 
 @cache

@@ -16,8 +16,11 @@ from backends.sql.codec import Values, memory_values, record_row, record_values,
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
-    element,
+    FRACTION,
+    NUMBER,
+    TEXT,
     exploded,
+    exploded_pairs,
     insert_new,
     list_parameter,
     listed,
@@ -225,8 +228,8 @@ def _insert_tags() -> sa.Insert:
 
 @cache
 def _insert_keywords() -> sa.Insert:
-    pair = exploded(memories.c.keywords)
-    term, weight = element(pair.c.value, 0), element(pair.c.value, 1)
+    pair = exploded_pairs(memories.c.keywords)
+    term, weight = pair_of(pair, TEXT, FRACTION)
     # As the indexes, the table of keywords does not hold deleted memories.
     rows = sa.select(memories.c.owner, term, memories.c.row, weight).select_from(memories, pair)
     return insert_new(memory_keywords).from_select(
@@ -255,14 +258,14 @@ def _update_message_state() -> sa.Update:
 
 @cache
 def _update_message_states() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = messages.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
     return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
 
 
 @cache
 def _put_away() -> sa.Update:
     wanted = pairs("wanted")
-    row, revision, stamp = pair_of(wanted, 3)
+    row, revision, stamp = pair_of(wanted, NUMBER, NUMBER, NUMBER)
     return (
         sa.update(memories)
         .where(memories.c.row == row, memories.c.revision == revision)
@@ -279,7 +282,7 @@ def _put_away() -> sa.Update:
 @cache
 def _keep_snapshots() -> sa.Update:
     wanted = pairs("wanted")
-    row, revision, text = pair_of(wanted, 3)
+    row, revision, text = pair_of(wanted, NUMBER, NUMBER, TEXT)
     return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
 
 

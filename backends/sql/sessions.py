@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from backends.sql.database import Database
 from backends.sql.dialect import (
+    NUMBER,
     gathered_rows,
     list_parameter,
     listed,
@@ -235,18 +236,18 @@ def _update_session() -> sa.Update:
 def _select_counts() -> sa.Select[Any]:
     columns = (messages.c.session_row, messages.c.state)
     sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
-    wanted = messages.c.session_row.in_(sa.select(listed("wanted").c.value))
+    wanted = messages.c.session_row.in_(sa.select(listed("wanted", NUMBER).c.value))
     return sa.select(*columns, *sums).where(wanted).group_by(*columns)
 
 
 @cache
 def _select_memories() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).where(memories.c.row.in_(sa.select(listed("wanted").c.value)))
+    return sa.select(gathered_memories()).where(memories.c.row.in_(sa.select(listed("wanted", NUMBER).c.value)))
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    wanted = memories.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = memories.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
     return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
 
 
@@ -268,7 +269,7 @@ def _select_standing() -> sa.Select[Any]:
 @cache
 def _count_live() -> sa.Select[Any]:
     wanted = pairs("wanted")
-    row, revision = pair_of(wanted)
+    row, revision = pair_of(wanted, NUMBER, NUMBER)
     stored = sa.join(wanted, memories, memories.c.row == row).join(messages, messages.c.row == memories.c.row)
     same = (memories.c.revision == revision, messages.c.state == MessageState.ACTIVE.value)
     return sa.select(sa.func.count()).select_from(stored).where(*same)
@@ -290,5 +291,5 @@ def _update_tokens() -> sa.Update:
 
 @cache
 def _update_summaries() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = messages.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))

