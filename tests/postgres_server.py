@@ -15,7 +15,6 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-_KEPT = "kept"
 _AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, store_id = md5(random()::text)"
 
 
@@ -51,20 +50,20 @@ def schema() -> Iterator[str]:
 
 
 @contextmanager
-def emptied() -> Iterator[str]:
+def emptied(name: str) -> Iterator[str]:
     """Lend the address of a schema whose tables are there from the second time on, but empty: making them takes long.
 
-    There is one for each process: nobody else may have it meanwhile.
+    There is one of each name for each process: nobody else may have it meanwhile.
     """
-    with psycopg.connect(_address(_KEPT), autocommit=True) as connection:
+    with psycopg.connect(_address(name), autocommit=True) as connection:
         connection.execute("SET client_min_messages = error")
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(_KEPT)))
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (_KEPT,)).fetchall()
-        names = [sql.Identifier(name) for (name,) in found if name not in {"alembic_version", "counters"}]
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (name,)).fetchall()
+        names = [sql.Identifier(table) for (table,) in found if table not in {"alembic_version", "counters"}]
         if names:
-            connection.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(name) for name in names))
+            connection.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(table) for table in names))
             connection.execute(_AS_NEW)
-    yield _address(_KEPT)
+    yield _address(name)
 
 
 def _address(name: str) -> str:

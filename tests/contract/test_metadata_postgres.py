@@ -23,7 +23,7 @@ class TestPostgresMetadata(MetadataStoreContract):
     @pytest.fixture
     def settings(self) -> Iterator[SqlSettings]:
         """Empty the schema."""
-        with emptied() as url:
+        with emptied("contract") as url:
             yield SqlSettings(url=SecretStr(url))
 
     @pytest.fixture
