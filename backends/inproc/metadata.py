@@ -65,6 +65,11 @@ class InprocMetadataStore:
         self._copies = InprocStoreCopies()
 
     @property
+    def is_shared(self) -> bool:
+        """Return False: it is in this process alone."""
+        return False
+
+    @property
     def memories(self) -> MemoryReads:
         """Read memories."""
         return self._memories

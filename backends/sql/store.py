@@ -76,6 +76,11 @@ class SqlMetadataStore:
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether the database is a server's."""
+        return self._database.driver.is_shared
+
+    @property
     def memories(self) -> MemoryReads:
         """Read memories."""
         return self._memories
