@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_from_row, sole_chunk
+from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import NUMBER, gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
@@ -25,7 +27,6 @@ _Given: TypeAlias = dict[int, tuple[str, bytes]]
 """Given vectors with their models, by row."""
 _NOT_GIVEN = ("", b"")
 _ACTIONS = {action.value: action for action in ChangeAction}
-_CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
 
 class SqlIndexFeed:
@@ -67,6 +68,16 @@ class SqlIndexFeed:
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""
         return self._changes(_select_pending(), {"limit": limit})
+
+    @contextmanager
+    def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
+        """Lend changes that no other process has."""
+        with claimed(self._database, wanted, max(0, limit)) as rows:
+            yield [_change(row) for row in rows]
+
+    def applied_among(self, positions: Sequence[int]) -> set[int]:
+        """Return those that are applied."""
+        return set(positions) - pending_among(self._database, positions)
 
     def since(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""
@@ -110,10 +121,12 @@ class SqlIndexFeed:
             return []
         with self._database.reading() as connection:
             [(text,)] = run_kept(connection, statement, parameters)
-        return [
-            Change(position, row, memory_id, _ACTIONS[action], revision, time)
-            for position, row, memory_id, action, revision, time in sorted(rows_of_text(text))
-        ]
+        return [_change(row) for row in sorted(rows_of_text(text))]
+
+
+def _change(row: Sequence[Any]) -> Change:
+    position, number, memory_id, action, revision, time = row
+    return Change(position, number, memory_id, _ACTIONS[action], revision, time)
 
 
 @cache
@@ -127,7 +140,7 @@ def _select_since() -> sa.Select[Any]:
 
 
 def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    chosen = sa.select(*_CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
+    chosen = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
     return sa.select(gathered_rows(*chosen.subquery("chosen").c))
 
 

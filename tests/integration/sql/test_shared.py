@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from pydantic import SecretStr
 
 from backends.sql import SQL, SqlSettings
 from memsvc.domain.errors import BackendUnavailableError, MaintenanceRunningError
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.backend import BackendContext
@@ -45,6 +46,21 @@ with SQL.open(SqlSettings(url=SecretStr(url)), BackendContext(Path(), lambda: da
     for number in range(count):
         [memory] = insert(store, factories.memory(f"{name} {number}", id=f"{name}-{number}"))
         revise(store, memory, title="T")
+"""
+CLAIMANT = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from backends.sql import SQL, SqlSettings
+from memsvc.ports.backend import BackendContext
+
+with SQL.open(SqlSettings(url=SecretStr(sys.argv[1])), BackendContext(Path(), lambda: datetime.now(UTC))) as store:
+    with store.feed.claim((), limit=9) as found:
+        print(len(found), flush=True)
+        sys.stdin.read()
 """
 LEADER = """
 import sys
@@ -228,3 +244,49 @@ def test_a_dead_leader_is_succeeded_when_its_term_is_over(url: str, context: Bac
             leadership.require()
             leadership.is_finished = True
         assert leading.last_end() == clock.moment
+
+
+def _rows(changes: list[Change]) -> list[int]:
+    return [change.row for change in changes]
+
+
+def test_changes_of_a_memory_are_lent_to_one_at_a_time(stores: tuple[MetadataStore, MetadataStore]) -> None:
+    """Also a later change of what the other has; when it is given back the next one gets what is left."""
+    one, other = stores
+    memories = insert(one, *(factories.memory(f"{number}") for number in range(4)))
+    with one.feed.claim((), limit=2) as mine:
+        assert _rows(mine) == [1, 2]
+        revise(one, memories[0], title="T")
+        with other.feed.claim((), limit=9) as theirs:
+            assert _rows(theirs) == [3, 4]
+            with one.feed.claim((5,), limit=9) as nobodys:
+                assert nobodys == []
+            other.feed.mark_applied(theirs)
+            assert one.feed.applied_among([1, 2, 3, 4, 5]) == {3, 4}
+        with other.feed.claim((5,), limit=9) as nobodys:
+            assert nobodys == []
+        one.feed.mark_applied(mine)
+    with other.feed.claim((1, 5), limit=9) as left:
+        assert [(change.row, change.revision) for change in left] == [(1, 2)]
+
+
+def test_what_a_dead_process_was_lent_is_lent_again(url: str, context: BackendContext) -> None:
+    """At once, since the server gives up its claim with its connection."""
+    with SQL.open(_settings(url), context) as store:
+        insert(store, factories.memory())
+        arguments = [sys.executable, "-c", CLAIMANT, url]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "1\n"
+            with store.feed.claim((), limit=9) as found:
+                assert found == []
+            other.kill()
+            other.wait()
+        deadline = time.monotonic() + 60
+        while not _claimed(store):
+            assert time.monotonic() < deadline
+
+
+def _claimed(store: MetadataStore) -> list[Change]:
+    with store.feed.claim((), limit=9) as found:
+        return list(found)
