@@ -26,7 +26,10 @@ _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"), beside which the schema is told apart by its name."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-_BEGIN_WRITE = f"{_BEGIN_NOTE}; SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
+_LINE_UP = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
+_PATIENCE_WITH_ONE = 3
+"""A writer that is silent in its transaction for so many times what others wait has lost it: a process that hangs
+must not keep all others from writing."""
 _LONGEST_SILENCE_SECONDS = 30
 """After so long without an answer a server is taken for gone."""
 _PRESENT = "current_setting('synchronous_commit')"
@@ -58,7 +61,9 @@ class PostgresDriver:
                 "keepalives_idle": _LONGEST_SILENCE_SECONDS,
             },
         )
-        lock_timeout = int(settings.wait_seconds * 1000)
+        lock_timeout = math.ceil(settings.wait_seconds * 1000)
+        silence = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
+        self._begin_write = f"{_BEGIN_NOTE}; {silence}; {_LINE_UP}"
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
@@ -91,7 +96,7 @@ class PostgresDriver:
 
     def begin_write(self, connection: sa.Connection) -> None:
         """Wait in the line of all writers of all processes."""
-        _say(connection, _BEGIN_WRITE)
+        _say(connection, self._begin_write)
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Begin beside the line."""

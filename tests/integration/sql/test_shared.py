@@ -209,6 +209,18 @@ def test_a_writer_waits_for_the_other_only_so_long(url: str, context: BackendCon
         assert one.memories.counts(reach=ADA).total == 1
 
 
+def test_a_writer_that_hangs_loses_its_turn(url: str, context: BackendContext) -> None:
+    """The others write again, and what it had done is not committed, however it goes on."""
+    with SQL.open(_settings(url, wait_seconds=0.1), context) as hanging, SQL.open(_settings(url), context) as other:
+        with pytest.raises(BackendUnavailableError), hanging.transaction() as transaction:
+            transaction.insert([Record(factories.memory("lost"))])
+            [kept] = insert(other, factories.memory("kept"))
+        insert(hanging, factories.memory("again"))
+
+        assert kept.row == 1
+        assert other.memories.counts(reach=ADA).total == 2
+
+
 def test_several_that_open_an_empty_database_make_it_once(context: BackendContext) -> None:
     """One makes the tables; the others wait, and find them."""
     start = threading.Barrier(4)
