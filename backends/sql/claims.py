@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import NUMBER, gathered_rows, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept
 from backends.sql.tables import IS_PENDING, outbox
 
 CLAIMED = 128
@@ -63,7 +63,7 @@ def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict
 
 
 def _is_wanted() -> sa.ColumnElement[bool]:
-    return outbox.c.position.in_(sa.select(listed("wanted", NUMBER).c.value))
+    return is_listed(outbox.c.position, "wanted")
 
 
 @cache

@@ -50,6 +50,24 @@ class _Listed(_Element):
         self.told = _type_name(type_)
 
 
+class _IsListed(_Element):
+    """That a column is among the members of a JSON array, which are *told* to be of a type; SQLite knows it."""
+
+    name = "is_listed"
+    type = sa.Boolean()
+    _is_implicitly_boolean = True  # It is a condition as it stands; "= 1" would keep SQLite from entering an index.
+    _traverse_internals = [  # noqa: RUF012 - as above
+        *FunctionElement._traverse_internals,  # noqa: SLF001 - as above
+        ("told", InternalTraversal.dp_string),
+        ("alias", InternalTraversal.dp_string),
+    ]
+
+    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
+        super().__init__(column, sa.bindparam(name, type_=sa.Text))
+        self.told = _type_name(column.type)
+        self.alias = f"listed_{name}"
+
+
 class _Paired(_Element):
     """A table of the members of a JSON array, which are arrays."""
 
@@ -126,6 +144,11 @@ def listed_values(values: Iterable[float | str], type_: TypeEngine[Any] = TEXT) 
     )
 
 
+def is_listed(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+    """Return the condition that *column* is in the JSON array in the parameter *name*: an index finds it by that."""
+    return _IsListed(column, name)
+
+
 def list_parameter(values: Iterable[float | str]) -> str:
     """Return the parameter that `listed` reads."""
     return json_text(list(values))
@@ -167,10 +190,10 @@ def rows_of_text(text: str) -> list[list[Any]]:
 
 
 def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
-    """Return the value of *column* such that SQLite's planner does not enter an index by it.
+    """Return the value of *column* such that the planner does not enter an index by it.
 
-    Without statistics it believes that one owner has but ten memories, and would read them all to find three by row.
-    PostgreSQL keeps statistics.
+    Without statistics, which SQLite does not keep and PostgreSQL takes its time to make, it believes that one owner has
+    but a few memories, and would read them all to find three by row.
     """
     return _Unindexed(column)
 
@@ -205,6 +228,21 @@ def _json_each(element: _Element, compiler: Any, **kw: Any) -> str:
 def _array_of_values(element: _Listed, compiler: Any, **kw: Any) -> str:
     array = compiler.process(element.clauses, **kw)
     return f"LATERAL (SELECT value::{element.told} AS value FROM json_array_elements_text(({array})::json))"  # noqa: S608 - our own
+
+
+@compiles(_IsListed)
+def _in_json_each(element: _IsListed, compiler: Any, **kw: Any) -> str:
+    column, array = (compiler.process(part, **kw) for part in element.clauses)
+    return f"{column} IN (SELECT {element.alias}.value FROM json_each({array}) AS {element.alias})"  # noqa: S608 - our own
+
+
+@compiles(_IsListed, "postgresql")
+def _any_of_array(element: _IsListed, compiler: Any, **kw: Any) -> str:
+    # An array is part of the condition by which an index is entered. A join with the list would be planned by guesses
+    # of how many rows meet the other conditions, which are far off before there are statistics.
+    column, array = (compiler.process(part, **kw) for part in element.clauses)
+    values = f"SELECT value::{element.told} FROM json_array_elements_text(({array})::json)"  # noqa: S608 - our own
+    return f"{column} = ANY (ARRAY({values}))"
 
 
 @compiles(_Paired, "postgresql")
@@ -248,9 +286,9 @@ def _plus(element: _Unindexed, compiler: Any, **kw: Any) -> str:
 
 
 @compiles(_Unindexed, "postgresql")
-def _bare(element: _Unindexed, compiler: Any, **kw: Any) -> str:
-    bare: str = compiler.process(element.clauses, **kw)
-    return bare
+def _coalesce(element: _Unindexed, compiler: Any, **kw: Any) -> str:
+    value = compiler.process(element.clauses, **kw)
+    return f"coalesce({value}, {value})"
 
 
 @compiles(_Place)

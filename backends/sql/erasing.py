@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, NUMBER, holds_text, list_parameter, listed, run_kept
+from backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
 from backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
@@ -222,13 +222,13 @@ def _select_end() -> sa.Select[Any]:
 
 @cache
 def _select_mine() -> sa.Select[Any]:
-    wanted = memories.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
+    wanted = is_listed(memories.c.row, "wanted")
     return sa.select(memories.c.row).where(wanted, memories.c.owner == sa.bindparam("owner"))
 
 
 @cache
 def _delete_rows(table: sa.Table) -> sa.Delete:
-    return sa.delete(table).where(table.c.row.in_(sa.select(listed("wanted", NUMBER).c.value)))
+    return sa.delete(table).where(is_listed(table.c.row, "wanted"))
 
 
 @cache

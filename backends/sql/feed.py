@@ -15,7 +15,16 @@ from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import NUMBER, gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.dialect import (
+    NUMBER,
+    gathered_rows,
+    hexadecimal,
+    is_listed,
+    list_parameter,
+    listed,
+    rows_of_text,
+    run_kept,
+)
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
@@ -146,9 +155,7 @@ def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 @cache
 def _mark_applied() -> sa.Update:
-    positions = listed("positions", NUMBER)
-    wanted = outbox.c.position.in_(sa.select(positions.c.value))
-    return sa.update(outbox).values(applied=1).where(wanted, IS_PENDING)
+    return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
 
 
 @cache
@@ -183,17 +190,12 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
 
 @cache
 def _select_live() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).select_from(_joined(memories)).where(IS_INDEXED)
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "rows"), IS_INDEXED)
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    return sa.select(*DOUBTFUL_COLUMNS).select_from(_joined(memories)).where(IS_INDEXED, IS_DOUBTFUL)
-
-
-def _joined(table: sa.Table) -> sa.Join:
-    wanted = listed("rows", NUMBER)
-    return sa.join(wanted, table, table.c.row == wanted.c.value)
+    return sa.select(*DOUBTFUL_COLUMNS).where(is_listed(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
 
 
 def _documents(connection: sa.Connection, found: Found, given: _Given) -> list[Document]:
@@ -241,4 +243,4 @@ def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
 @cache
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
-    return sa.select(gathered_rows(*columns)).select_from(_joined(memory_vectors))
+    return sa.select(gathered_rows(*columns)).where(is_listed(memory_vectors.c.row, "rows"))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, NUMBER, list_parameter, listed, unindexed
+from backends.sql.dialect import MAX_INTEGER, NUMBER, is_listed, list_parameter, listed, unindexed
 from backends.sql.tables import memories, revisions
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Revision
@@ -59,14 +59,17 @@ class SqlHistoryReads:
             known = {row: memory_from_snapshot(text) for row, text in found if text is not None}
             current = [row for row, text in found if text is None]
             if current:
-                statement = _current(reach).where(memories.c.row.in_(sa.select(listed("rows", NUMBER).c.value)))
+                statement = _current(reach).where(is_listed(memories.c.row, "rows"))
                 for row in connection.execute(statement, {"rows": list_parameter(current)}):
                     known[row[_ROW_AT]] = memory_from_row(row)
         return known
 
 
 def _current(reach: Reach) -> sa.Select[Any]:
-    owner, projects = unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids)
+    owner, projects = (
+        unindexed(memories.c.owner) == reach.owner,
+        unindexed(memories.c.project_id).in_(reach.project_ids),
+    )
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
 
 
@@ -104,5 +107,5 @@ def _select_known(reach: Reach) -> sa.Select[Any]:
     return (
         sa.select(_R.row, _R.snapshot)
         .select_from(joined)
-        .where(unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids))
+        .where(unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
     )

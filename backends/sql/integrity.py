@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from backends.sql.codec import stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import NUMBER, TEXT, list_parameter, listed, listed_values, pair_of, pairs, pairs_parameter
+from backends.sql.dialect import NUMBER, TEXT, is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
 from backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from backends.sql.tables import (
     conflicts,
@@ -74,8 +74,7 @@ class SqlIntegrityReads:
         """Return those that are there."""
         if not ids:
             return set()
-        wanted = listed("wanted")
-        statement = sa.select(memories.c.id).join_from(wanted, memories, memories.c.id == wanted.c.value)
+        statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
         with self._database.reading() as connection:
             rows = connection.execute(
                 statement.where(memories.c.owner == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
@@ -217,12 +216,10 @@ def _after(place: Place | None) -> dict[str, str]:
 
 @cache
 def _count_chunks() -> sa.Select[Any]:
-    wanted = listed("wanted", NUMBER)
     first = memories.c.row.op("<<")(_ROW_BITS)
     last = first + ((1 << ORDINAL_BITS) - 1)
     number = sa.select(sa.func.count()).where(memory_chunks.c.entry.between(first, last)).scalar_subquery()
-    joined = sa.join(wanted, memories, memories.c.row == wanted.c.value)
-    return sa.select(memories.c.row, memories.c.chunk_count, number).select_from(joined)
+    return sa.select(memories.c.row, memories.c.chunk_count, number).where(is_listed(memories.c.row, "wanted"))
 
 
 @cache

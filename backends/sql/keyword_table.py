@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import NUMBER, list_parameter, listed, truncated, unindexed
+from backends.sql.dialect import is_listed, list_parameter, truncated, unindexed
 from backends.sql.filters import condition
 from backends.sql.tables import memories, memory_keywords
 from memsvc.domain.entries import Hit, View, entry_id
@@ -57,12 +57,8 @@ def _ranking(terms: int) -> sa.Select[Any]:
 
 
 def _matching(connection: sa.Connection, rows: Sequence[int], reach: Reach, where: Filter | None) -> set[int]:
-    wanted = listed("rows", NUMBER)
-    statement = (
-        sa.select(memories.c.row)
-        .join_from(wanted, memories, memories.c.row == wanted.c.value)
-        .where(unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids))
-    )
+    place = (unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
+    statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
     if where is not None:
         statement = statement.where(condition(where))
     return set(connection.execute(statement, {"rows": list_parameter(rows)}).scalars())

@@ -11,6 +11,7 @@ order, embeddings, what is indexed, leases, is written beside the line. Reads wa
 
 from __future__ import annotations
 
+import importlib
 import math
 import select
 from typing import Any
@@ -46,6 +47,13 @@ class PostgresDriver:
 
     def __init__(self, url: str, settings: SqlSettings) -> None:
         """Connect to nothing yet; connections are made when they are first needed."""
+        try:
+            importlib.import_module("psycopg")
+        except ModuleNotFoundError as error:
+            message = (
+                "The metadata store on PostgreSQL needs a package that is not installed: pip install memsvc[postgres]"
+            )
+            raise ModuleNotFoundError(message, name=error.name) from error
         target = sa.make_url(url).set(drivername="postgresql+psycopg")
         patience = max(1, math.ceil(settings.wait_seconds))
         self._engine = sa.create_engine(

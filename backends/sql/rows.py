@@ -22,8 +22,8 @@ from backends.sql.dialect import (
     exploded,
     exploded_pairs,
     insert_new,
+    is_listed,
     list_parameter,
-    listed,
     pair_of,
     pairs,
     pairs_parameter,
@@ -258,7 +258,7 @@ def _update_message_state() -> sa.Update:
 
 @cache
 def _update_message_states() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
+    wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
 
 

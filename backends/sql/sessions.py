@@ -14,8 +14,8 @@ from backends.sql.database import Database
 from backends.sql.dialect import (
     NUMBER,
     gathered_rows,
+    is_listed,
     list_parameter,
-    listed,
     pair_of,
     pairs,
     pairs_parameter,
@@ -236,18 +236,18 @@ def _update_session() -> sa.Update:
 def _select_counts() -> sa.Select[Any]:
     columns = (messages.c.session_row, messages.c.state)
     sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
-    wanted = messages.c.session_row.in_(sa.select(listed("wanted", NUMBER).c.value))
+    wanted = is_listed(messages.c.session_row, "wanted")
     return sa.select(*columns, *sums).where(wanted).group_by(*columns)
 
 
 @cache
 def _select_memories() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).where(memories.c.row.in_(sa.select(listed("wanted", NUMBER).c.value)))
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "wanted"))
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    wanted = memories.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
+    wanted = is_listed(memories.c.row, "wanted")
     return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
 
 
@@ -291,5 +291,5 @@ def _update_tokens() -> sa.Update:
 
 @cache
 def _update_summaries() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted", NUMBER).c.value))
+    wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from memsvc.ports.backend import BackendSettings
 
@@ -24,6 +24,9 @@ class Durability(StrEnum):
 
 class SqlSettings(BackendSettings):
     """The options of the backend `sql`."""
+
+    # An address holds a password, and an error of this model must not show it.
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     url: SecretStr | None = None
     """A PostgreSQL database, postgresql://USER:PASSWORD@HOST:PORT/DATABASE; by default an SQLite file is used.
