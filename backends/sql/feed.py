@@ -15,16 +15,8 @@ from backends.sql.chunks import chunk_from_row, sole_chunk
 from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import (
-    NUMBER,
-    gathered_rows,
-    hexadecimal,
-    is_listed,
-    list_parameter,
-    listed,
-    rows_of_text,
-    run_kept,
-)
+from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.elements import NUMBER
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox

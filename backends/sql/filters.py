@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from backends.sql.codec import stored_term
-from backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, listed_values
+from backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, listed_values
+from backends.sql.elements import FRACTION, NUMBER, TEXT
 from backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.memory import Status

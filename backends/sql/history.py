@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, NUMBER, is_listed, list_parameter, listed, unindexed
+from backends.sql.dialect import MAX_INTEGER, is_listed, list_parameter, listed, unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.tables import memories, revisions
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Revision

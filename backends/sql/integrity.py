@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from backends.sql.codec import stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import NUMBER, TEXT, is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
+from backends.sql.dialect import is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
+from backends.sql.elements import NUMBER, TEXT
 from backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from backends.sql.tables import (
     conflicts,

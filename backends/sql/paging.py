@@ -10,7 +10,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
-from backends.sql.dialect import NUMBER, unindexed
+from backends.sql.dialect import unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.filters import Condition, condition
 from backends.sql.tables import memories
 from memsvc.domain.filters import And, AnyOf, Field, Filter

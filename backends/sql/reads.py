@@ -15,7 +15,8 @@ from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, NUMBER, gathered_rows, is_listed, list_parameter, rows_of_text, unindexed
+from backends.sql.dialect import MAX_INTEGER, gathered_rows, is_listed, list_parameter, rows_of_text, unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories

@@ -16,9 +16,6 @@ from backends.sql.codec import Values, memory_values, record_row, record_values,
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
-    FRACTION,
-    NUMBER,
-    TEXT,
     exploded,
     exploded_pairs,
     insert_new,
@@ -30,6 +27,7 @@ from backends.sql.dialect import (
     run_kept,
     run_text,
 )
+from backends.sql.elements import FRACTION, NUMBER, TEXT
 from backends.sql.reminders import delete_given, delete_reminders, move_reminder, reminder_rows
 from backends.sql.tables import (
     IS_LIVE,

@@ -11,16 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import (
-    NUMBER,
-    gathered_rows,
-    is_listed,
-    list_parameter,
-    pair_of,
-    pairs,
-    pairs_parameter,
-    rows_of_text,
-)
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, pair_of, pairs, pairs_parameter, rows_of_text
+from backends.sql.elements import NUMBER
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.rows import insert_many
 from backends.sql.session_codec import (

@@ -91,6 +91,6 @@ def test_a_database_that_goes_away_is_unavailable_and_found_again(place: ServerP
                 assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAVAILABLE, "BACKEND_UNAVAILABLE")
                 assert refusal.retry_seconds
 
-        again = create(stubs, SCOPE, "written again")
-        assert _hits(stubs, "written again") == [[again.id]] * len(MODES)
+        again = create(stubs, SCOPE, "zebra again")
+        assert _hits(stubs, "zebra again") == [[again.id]] * len(MODES)
         assert {hit.memory.id for hit in search(stubs, SCOPE, "kept").hits} >= {one.id for one in kept}
