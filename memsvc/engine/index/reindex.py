@@ -10,14 +10,12 @@ from contextlib import closing
 
 from memsvc.domain.errors import MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
+from memsvc.engine.index.lull import Lull
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.sides import Side, VectorSide
 from memsvc.engine.index.troubles import Troubles
 from memsvc.ports.feed import IndexFeed
-
-IDLE_BELOW = 256
-"""More pending changes than this mean that an import is under way: rebuilding waits for it to end."""
 
 PATIENCE = 2
 """So many times in a row an index is seen broken before it is built anew."""
@@ -132,9 +130,9 @@ class Reindex:
             if not side.is_stale() and (self._troubles.of(kind.value.lower()) or not side.answers())
         ]
 
-    def is_idle(self) -> bool:
-        """Return whether the indexes have taken in nearly all changes: a rebuild would not race an import."""
-        return self._feed.pending_count() <= IDLE_BELOW
+    def would_not_race(self, lull: Lull) -> bool:
+        """Return whether a rebuild would not race an import."""
+        return lull.has_come(self._feed.head(), self._feed.pending_count())
 
     def _mended(self, side: Side) -> Generator[ReindexProgress, None, None]:
         yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), side.generation())
@@ -149,6 +147,7 @@ class Upkeep:
     def __init__(self, reindex: Reindex, *, interval_seconds: float, repair_first: bool) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
+        self._lull = Lull(interval_seconds=interval_seconds)
         self._repair_first = repair_first
         self._stopping = threading.Event()
         self._sightings: Counter[IndexKind] = Counter()
@@ -193,7 +192,7 @@ class Upkeep:
 
     def _due(self) -> list[IndexKind]:
         try:
-            return self._reindex.due() if self._reindex.is_idle() else []
+            return self._reindex.due() if self._reindex.would_not_race(self._lull) else []
         except MemsvcError:
             log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
             return []
