@@ -74,6 +74,11 @@ class InprocMetadataStore:
         self._vault = InprocVaultBook(self._current, self._change)
 
     @property
+    def is_shared(self) -> bool:
+        """Return False: it is in this process alone."""
+        return False
+
+    @property
     def memories(self) -> MemoryReads:
         """Read memories."""
         return self._memories

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.metadata_history import InprocHistoryReads
@@ -193,6 +194,17 @@ class InprocIndexFeed:
         """Return the oldest changes that are not applied."""
         state = self._state()
         return [state.outbox[position] for position in sorted(state.pending)[: max(0, limit)]]
+
+    @contextmanager
+    def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
+        """Lend the changes wanted, or the oldest; there is nobody else."""
+        state = self._state()
+        found = sorted(state.pending.intersection(wanted)) or sorted(state.pending)
+        yield [state.outbox[position] for position in found[: max(0, limit)]]
+
+    def applied_among(self, positions: Sequence[int]) -> set[int]:
+        """Return those that are applied."""
+        return set(positions) - self._state().pending
 
     def since(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""

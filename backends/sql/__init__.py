@@ -1,4 +1,4 @@
-"""The metadata store on SQL: SQLite through SQLAlchemy Core, written so that PostgreSQL can join it."""
+"""The metadata store on SQL: SQLite or PostgreSQL, through SQLAlchemy Core."""
 
 from backends.sql import file_tables  # noqa: F401 - before what looks at all tables
 from backends.sql.settings import SqlSettings

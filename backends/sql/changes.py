@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, list_parameter, listed, rows_of_text
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text
 from backends.sql.tables import counters, memories, outbox, revisions
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
@@ -114,9 +114,7 @@ def _select_bounds() -> sa.Select[Any]:
 
 @cache
 def _select_present() -> sa.Select[Any]:
-    wanted = listed("rows")
-    joined = sa.join(wanted, memories, memories.c.row == wanted.c.value)
-    return sa.select(*MEMORY_COLUMNS).select_from(joined)
+    return sa.select(*MEMORY_COLUMNS).where(is_listed(memories.c.row, "rows"))
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed, run_kept
+from backends.sql.dialect import is_listed, list_parameter, run_kept
 from backends.sql.errors import translate
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.tables import IS_OPEN, conflicts, memories, statements
@@ -159,7 +159,7 @@ def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
 @cache
 def _select_of_rows() -> sa.Select[Any]:
     columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
-    wanted = statements.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(statements.c.row, "wanted")
     return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
 
 
@@ -184,14 +184,15 @@ def _select_statements() -> sa.Select[Any]:
 @cache
 def _select_ids() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
-    return sa.select(*CONFLICT_COLUMNS).where(*place, conflicts.c.id.in_(sa.select(listed("wanted").c.value)))
+    return sa.select(*CONFLICT_COLUMNS).where(*place, is_listed(conflicts.c.id, "wanted"))
 
 
 @cache
 def _select_open() -> sa.CompoundSelect[Any]:
-    wanted = sa.select(listed("wanted").c.value)
     sides = [
-        sa.select(*CONFLICT_COLUMNS).where(side.in_(wanted), IS_OPEN, conflicts.c.owner == sa.bindparam("owner"))
+        sa.select(*CONFLICT_COLUMNS).where(
+            is_listed(side, "wanted"), IS_OPEN, conflicts.c.owner == sa.bindparam("owner")
+        )
         for side in (conflicts.c.older_id, conflicts.c.newer_id)
     ]
     return sa.union(*sides).order_by("id")

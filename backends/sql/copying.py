@@ -19,12 +19,13 @@ from backends.sql.errors import BACKEND
 from backends.sql.file_tables import files
 from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
 from memsvc.disk import sync
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.ports.backup import CopyProgress
 
 PAGES = 500
 """Pages copied in one step: 2 MB."""
 _TELL_SECONDS = 0.2
+NO_COPIES = "BACKUP; back PostgreSQL up with its own tools, such as pg_dump"
 
 
 class _StoppedError(Exception):
@@ -41,6 +42,9 @@ class SqlStoreCopies:
 
     def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
         """Copy in a thread, and tell how far it is."""
+        if self._database.driver.is_shared:
+            # PostgreSQL has tools of its own for that, which know the whole server.
+            raise CapabilityMissingError(NO_COPIES)
         steps = _Steps()
         with ThreadPoolExecutor(1, thread_name_prefix="backup") as pool:
             copying: Future[dict[str, int]] = pool.submit(self._copy, directory / self._name, steps)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import sqlalchemy as sa
-from sqlalchemy.pool import NullPool
 
-from backends.sql.dialect import SNAPSHOT_BEGIN, WRITE_BEGIN, prepare_connection, run_text
+from backends.sql.driver import Driver
 from backends.sql.errors import BACKEND, translate
 from backends.sql.settings import SqlSettings
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
@@ -21,21 +18,15 @@ class Database:
     """Lends connections and translates what goes wrong with them.
 
     Connections are kept open and lent as they are: a checkout from SQLAlchemy's own pool costs more than a small
-    query does. Only one write runs at a time; the others wait in line here rather than in the database, where
-    waiting means polling.
+    query does. Only one write of a process runs at a time; the others wait in line here rather than in the database,
+    where waiting means polling, or a connection for each. When a connection is found lost, those that lie idle are
+    given up with it: so the first call after the database came back finds it.
     """
 
-    def __init__(self, path: Path, settings: SqlSettings) -> None:
+    def __init__(self, driver: Driver, settings: SqlSettings) -> None:
         """Open nothing yet; connections are made when they are first needed."""
-        self.path = path
+        self.driver = driver
         self._wait_seconds = settings.wait_seconds
-        url = sa.URL.create("sqlite", database=str(path))
-        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-
-        def prepare(connection: Any, _record: object) -> None:
-            prepare_connection(connection, settings)
-
-        sa.event.listen(self._engine, "connect", prepare)
         self._lock = threading.Lock()
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
@@ -54,54 +45,58 @@ class Database:
     def snapshot(self) -> Iterator[sa.Connection]:
         """Lend a connection on which all statements see the same state."""
         with translate(), self._borrowed() as connection:
-            run_text(connection, SNAPSHOT_BEGIN)
             try:
+                self.driver.begin_snapshot(connection)
                 yield connection
             finally:
-                run_text(connection, "ROLLBACK")
+                self.driver.undo(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """Lend the writing connection in a transaction: committed when the block ends, undone when it raises."""
-        self._line_up()
-        try:
-            with translate():
-                connection = self._writing_connection()
-                run_text(connection, WRITE_BEGIN)
-                try:
-                    yield connection
-                    run_text(connection, "COMMIT")
-                except BaseException:
-                    self._undo(connection)
-                    raise
-        finally:
-            self._writer_thread = None
-            self._lock.release()
+        with self._writing_connection() as connection, self._committed(connection, self.driver.begin_write):
+            yield connection
+
+    @contextmanager
+    def noting(self) -> Iterator[sa.Connection]:
+        """Lend a connection as `writing` does, for what is in no order with the changes of memories.
+
+        Where several processes write, that does not wait in their line.
+        """
+        if not self.driver.is_shared:
+            with self.writing() as connection:
+                yield connection
+            return
+        with translate(), self._borrowed() as connection, self._committed(connection, self.driver.begin_note):
+            yield connection
 
     @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:
         """Lend the writing connection without a transaction, for what cannot be done in one."""
-        self._line_up()
-        try:
-            with translate():
-                yield self._writing_connection()
-        finally:
-            self._writer_thread = None
-            self._lock.release()
+        with self._writing_connection() as connection:
+            yield connection
 
     def close(self) -> None:
         """Close every connection, those lent as soon as they come back. Waits for the write that is under way."""
         with self._lock:
             with self._shelf:
                 self._is_closed = True
-                idle, self._idle = self._idle, []
-            for connection in idle:
-                connection.close()
+            self._give_up_idle()
             if self._writer is not None:
-                # The last connection to close brings the log into the database file and removes it.
+                # The last connection to close brings SQLite's log into the database file and removes it.
                 self._writer.close()
                 self._writer = None
-        self._engine.dispose()
+        self.driver.close()
+
+    @contextmanager
+    def _committed(self, connection: sa.Connection, begin: Callable[[sa.Connection], None]) -> Iterator[None]:
+        try:
+            begin(connection)
+            yield
+            self.driver.commit(connection)
+        except BaseException:
+            self.driver.undo(connection)
+            raise
 
     @contextmanager
     def _borrowed(self) -> Iterator[sa.Connection]:
@@ -110,29 +105,62 @@ class Database:
             raise BackendUnavailableError(BACKEND)
         connection: sa.Connection | None = None
         try:
-            with self._shelf:
-                self._refuse_when_closed()
-                connection = self._idle.pop() if self._idle else None
-            connection = connection or self._engine.connect()
+            connection = self._taken() or self.driver.connect()
             yield connection
         finally:
             self._give_back(connection)
             self._slots.release()
 
+    def _taken(self) -> sa.Connection | None:
+        """Return a connection that lay idle and can be used."""
+        while True:
+            with self._shelf:
+                self._refuse_when_closed()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None or self.driver.is_usable(connection):
+                return connection
+            _part_with(connection)
+
     def _give_back(self, connection: sa.Connection | None) -> None:
         if connection is None:
             return
+        is_clean = self.driver.is_clean(connection)
         with self._shelf:
-            is_kept = not (self._is_closed or connection.invalidated)
+            is_kept = is_clean and not self._is_closed
             if is_kept:
                 self._idle.append(connection)
         if not is_kept:
-            connection.close()
+            _part_with(connection)
+        if not is_clean:
+            self._give_up_idle()
 
-    def _writing_connection(self) -> sa.Connection:
-        if self._writer is None:
-            self._writer = self._engine.connect()
-        return self._writer
+    def _give_up_idle(self) -> None:
+        with self._shelf:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            _part_with(connection)
+
+    @contextmanager
+    def _writing_connection(self) -> Iterator[sa.Connection]:
+        self._line_up()
+        try:
+            with translate():
+                if self._writer is not None and not self.driver.is_usable(self._writer):
+                    self._part_with_writer()
+                if self._writer is None:
+                    self._writer = self.driver.connect()
+                yield self._writer
+        finally:
+            if self._writer is not None and not self.driver.is_clean(self._writer):
+                self._part_with_writer()
+                self._give_up_idle()
+            self._writer_thread = None
+            self._lock.release()
+
+    def _part_with_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            _part_with(writer)
 
     def _line_up(self) -> None:
         self._refuse_when_closed()
@@ -146,11 +174,14 @@ class Database:
             raise BackendClosedError(BACKEND)
         self._writer_thread = threading.get_ident()
 
-    def _undo(self, connection: sa.Connection) -> None:
-        # Some failures (a full disk) make SQLite end the transaction itself; there is nothing to undo then.
-        if getattr(connection.connection.driver_connection, "in_transaction", True):
-            connection.exec_driver_sql("ROLLBACK")
-
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
             raise BackendClosedError(BACKEND)
+
+
+def _part_with(connection: sa.Connection) -> None:
+    """Close a connection that may be broken."""
+    with suppress(sa.exc.SQLAlchemyError):
+        if not connection.invalidated:
+            connection.invalidate()
+        connection.close()

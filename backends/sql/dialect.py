@@ -1,4 +1,4 @@
-"""What differs from database to database, in one place. Another database begins here."""
+"""What statements say differently from database to database, in one place: everything else is written once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import UnaryExpression
+from sqlalchemy.types import TypeEngine
 
+from backends.sql.elements import (
+    TEXT,
+    Gathered,
+    Hexadecimal,
+    IsListed,
+    Listed,
+    Member,
+    Paired,
+    Place,
+    Truncated,
+    Unindexed,
+)
 from backends.sql.jsontext import json_text
-from backends.sql.settings import Durability, SqlSettings
 
 T = TypeVar("T")
 
@@ -23,20 +33,28 @@ MAX_PARAMETERS = 500
 """How many values one statement is given as parameters of their own."""
 BLOCK_PARAMETERS = 2000
 """How many values an insert of many rows is given; more at once is no quicker."""
-LOG_BYTES = 64 * 1024 * 1024
-"""What the log may keep of the disk after a large transaction."""
-SNAPSHOT_BEGIN = "BEGIN"
-"""Opens a transaction that sees one state of the database throughout."""
-WRITE_BEGIN = "BEGIN IMMEDIATE"
-"""Opens a transaction that may write: it takes the writer's lock at once, so that it cannot fail half way for it."""
 
 
-def listed(name: str) -> sa.TableValuedAlias:
-    """Return a table of one column `value` made of the JSON array in the parameter *name*.
+def listed(name: str, type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
+    """Return a table of one column `value` made of the JSON array in the parameter *name*, of texts or of numbers.
 
     However many values there are, the text of the statement stays the same, and is compiled once.
     """
-    return sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"listed_{name}")
+    return Listed(sa.bindparam(name, type_=sa.Text), type_).table_valued(
+        sa.column("value", type_), name=f"listed_{name}"
+    )
+
+
+def listed_values(values: Iterable[float | str], type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
+    """Return a table of one column `value` made of these values."""
+    return Listed(sa.literal(list_parameter(values), sa.Text), type_).table_valued(
+        sa.column("value", type_), name="listed_values"
+    )
+
+
+def is_listed(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+    """Return the condition that *column* is in the JSON array in the parameter *name*: an index finds it by that."""
+    return IsListed(column, name)
 
 
 def list_parameter(values: Iterable[float | str]) -> str:
@@ -46,12 +64,12 @@ def list_parameter(values: Iterable[float | str]) -> str:
 
 def pairs(name: str) -> sa.TableValuedAlias:
     """Return a table of the pairs in the parameter *name*; `pair_of` takes them apart."""
-    return sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"pairs_{name}")
+    return Paired(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"pairs_{name}")
 
 
-def pair_of(table: sa.TableValuedAlias, size: int = 2) -> list[sa.ColumnElement[Any]]:
-    """Return the members of the tuples in a table of `pairs`."""
-    return [sa.func.json_extract(table.c.value, f"$[{place}]") for place in range(size)]
+def pair_of(table: sa.TableValuedAlias, *types: TypeEngine[Any]) -> list[sa.ColumnElement[Any]]:
+    """Return the members of the tuples in a table of `pairs`, which are of these types."""
+    return [Member(table.c.value, place, type_) for place, type_ in enumerate(types)]
 
 
 def pairs_parameter(values: Iterable[Sequence[float | str]]) -> str:
@@ -65,12 +83,12 @@ def gathered_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     The driver lets the interpreter lock go for every row that it steps to, and beside a busy thread has to wait for
     it each time: two hundred rows of a search took 160 ms during an import. One row waits once.
     """
-    return sa.func.json_group_array(sa.func.json_array(*columns), type_=sa.Text)
+    return Gathered(*columns)
 
 
 def hexadecimal(column: sa.ColumnElement[bytes]) -> sa.ColumnElement[str]:
     """Return the bytes of *column* as digits, for `gathered_rows`."""
-    return sa.func.hex(column, type_=sa.Text)
+    return Hexadecimal(column)
 
 
 def rows_of_text(text: str) -> list[list[Any]]:
@@ -80,21 +98,32 @@ def rows_of_text(text: str) -> list[list[Any]]:
 
 
 def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
-    """Return the value of *column* such that SQLite's planner does not enter an index by it.
+    """Return the value of *column* such that the planner does not enter an index by it.
 
-    Without statistics it believes that one owner has but ten memories, and would read them all to find three by row.
+    Without statistics, which SQLite does not keep and PostgreSQL takes its time to make, it believes that one owner has
+    but a few memories, and would read them all to find three by row.
     """
-    return UnaryExpression(column, operator=operators.custom_op("+"), type_=column.type)
+    return Unindexed(column)
 
 
 def exploded(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
-    """Return a table of one column `value` made of the JSON array in *column*, beside the row that it is of."""
-    return sa.func.json_each(column).table_valued("value", name="exploded")
+    """Return a table of one column `value` made of the texts in a JSON array, beside the row that it is of."""
+    return Listed(column, TEXT).table_valued(sa.column("value", TEXT), name="exploded")
 
 
-def element(array: sa.ColumnElement[Any], place: int) -> sa.ColumnElement[Any]:
-    """Return the text or number at a place of a JSON array."""
-    return sa.func.json_extract(array, sa.literal_column(f"'$[{place}]'"))
+def exploded_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
+    """Return a table of the pairs in a JSON array, for `pair_of`, beside the row that they are of."""
+    return Paired(column).table_valued("value", name="exploded")
+
+
+def holds_text(column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
+    """Return the condition that *part* is somewhere in *column*, as it is written."""
+    return Place(column, sa.literal(part, sa.Text)) > sa.literal_column("0")
+
+
+def truncated(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """Return a number of at least 0 without its fraction."""
+    return Truncated(value)
 
 
 def run_text(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -146,36 +175,6 @@ def upsert_when(
 
     Its count of rows is 0 when the row was there and does not.
     """
-    insert = sqlite.insert(table).values(new)
+    insert = sqlite.insert(table).values(new).execution_options(preserve_rowcount=True)
     values: Mapping[str, Any] = {name: insert.excluded[name] for name in changes}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=condition)
-
-
-def empty_log(connection: sa.Connection) -> bool:
-    """Bring the log into the file and make it empty; return False when a reader of an older state is in the way."""
-    [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-    return not is_busy
-
-
-def rewrite(connection: sa.Connection) -> None:
-    """Write the whole file anew, without anything that was removed. Outside a transaction."""
-    run_text(connection, "VACUUM")
-
-
-def prepare_connection(connection: Any, settings: SqlSettings) -> None:
-    """Set a fresh connection of the driver up; transactions are begun by us, never by the driver."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    synchronous = "FULL" if settings.durability is Durability.FULL else "NORMAL"
-    for pragma in (
-        f"busy_timeout = {int(settings.wait_seconds * 1000)}",
-        "journal_mode = WAL",
-        f"synchronous = {synchronous}",
-        f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
-        "temp_store = MEMORY",
-        # What is purged is to be gone from the file too, not only from its directory of pages.
-        "secure_delete = ON",
-        f"journal_size_limit = {LOG_BYTES}",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()

@@ -32,8 +32,9 @@ class SqlEmbeddingCache:
         """Store those that are new."""
         if not vectors:
             return
-        values = [{"model": model, "digest": digest, "vector": vector} for digest, vector in vectors.items()]
-        with self._database.writing() as connection:
+        values = [{"model": model, "digest": digest, "vector": vectors[digest]} for digest in sorted(vectors)]
+        # In the order of the key, so that two who store the same ones do not wait for each other.
+        with self._database.noting() as connection:
             connection.execute(insert_new(embeddings), values)
 
     def count(self, model: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, empty_log, list_parameter, listed, rewrite, run_kept
+from backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
 from backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
@@ -74,20 +74,19 @@ class SqlErasureReads:
         places = ((memories.c.content, text), (revisions.c.snapshot, quoted))
         with self._database.reading() as connection:
             return any(
-                connection.execute(sa.select(sa.literal(1)).where(sa.func.instr(column, part) > 0).limit(1)).first()
+                connection.execute(sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
                 for column, part in places
             )
 
     def settle(self) -> bool:
         """Empty the log."""
         with self._database.maintaining() as connection:
-            return empty_log(connection)
+            return self._database.driver.settle(connection)
 
     def rewrite(self) -> None:
         """Write the file anew."""
         with self._database.maintaining() as connection:
-            rewrite(connection)
-            empty_log(connection)
+            self._database.driver.rewrite(connection)
 
 
 class SqlErasureWrites:
@@ -224,13 +223,13 @@ def _select_end() -> sa.Select[Any]:
 
 @cache
 def _select_mine() -> sa.Select[Any]:
-    wanted = memories.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(memories.c.row, "wanted")
     return sa.select(memories.c.row).where(wanted, memories.c.owner == sa.bindparam("owner"))
 
 
 @cache
 def _delete_rows(table: sa.Table) -> sa.Delete:
-    return sa.delete(table).where(table.c.row.in_(sa.select(listed("wanted").c.value)))
+    return sa.delete(table).where(is_listed(table.c.row, "wanted"))
 
 
 @cache

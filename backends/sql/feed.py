@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,9 +12,11 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_from_row, sole_chunk
+from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, hexadecimal, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_parameter, listed, rows_of_text, run_kept
+from backends.sql.elements import NUMBER
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
@@ -25,7 +28,6 @@ _Given: TypeAlias = dict[int, tuple[str, bytes]]
 """Given vectors with their models, by row."""
 _NOT_GIVEN = ("", b"")
 _ACTIONS = {action.value: action for action in ChangeAction}
-_CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
 
 class SqlIndexFeed:
@@ -68,6 +70,16 @@ class SqlIndexFeed:
         """Return the oldest changes that are not applied."""
         return self._changes(_select_pending(), {"limit": limit})
 
+    @contextmanager
+    def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
+        """Lend changes that no other process has."""
+        with claimed(self._database, wanted, max(0, limit)) as rows:
+            yield [_change(row) for row in rows]
+
+    def applied_among(self, positions: Sequence[int]) -> set[int]:
+        """Return those that are applied."""
+        return set(positions) - pending_among(self._database, positions)
+
     def since(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""
         return self._changes(_select_since(), {"limit": limit, "after": position})
@@ -77,7 +89,7 @@ class SqlIndexFeed:
         if not changes:
             return
         positions = list_parameter(change.position for change in changes)
-        with self._database.writing() as connection:
+        with self._database.noting() as connection:
             run_kept(connection, _mark_applied(), {"positions": positions})
 
     def head(self) -> int:
@@ -110,10 +122,12 @@ class SqlIndexFeed:
             return []
         with self._database.reading() as connection:
             [(text,)] = run_kept(connection, statement, parameters)
-        return [
-            Change(position, row, memory_id, _ACTIONS[action], revision, time)
-            for position, row, memory_id, action, revision, time in sorted(rows_of_text(text))
-        ]
+        return [_change(row) for row in sorted(rows_of_text(text))]
+
+
+def _change(row: Sequence[Any]) -> Change:
+    position, number, memory_id, action, revision, time = row
+    return Change(position, number, memory_id, _ACTIONS[action], revision, time)
 
 
 @cache
@@ -127,15 +141,13 @@ def _select_since() -> sa.Select[Any]:
 
 
 def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    chosen = sa.select(*_CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
+    chosen = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
     return sa.select(gathered_rows(*chosen.subquery("chosen").c))
 
 
 @cache
 def _mark_applied() -> sa.Update:
-    positions = listed("positions")
-    wanted = outbox.c.position.in_(sa.select(positions.c.value))
-    return sa.update(outbox).values(applied=1).where(wanted, IS_PENDING)
+    return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
 
 
 @cache
@@ -170,17 +182,12 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
 
 @cache
 def _select_live() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).select_from(_joined(memories)).where(IS_INDEXED)
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "rows"), IS_INDEXED)
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    return sa.select(*DOUBTFUL_COLUMNS).select_from(_joined(memories)).where(IS_INDEXED, IS_DOUBTFUL)
-
-
-def _joined(table: sa.Table) -> sa.Join:
-    wanted = listed("rows")
-    return sa.join(wanted, table, table.c.row == wanted.c.value)
+    return sa.select(*DOUBTFUL_COLUMNS).where(is_listed(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
 
 
 def _documents(connection: sa.Connection, found: Found, given: _Given) -> list[Document]:
@@ -207,7 +214,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
     if not rows:
         return {}
     # The chunks of a memory lie side by side: from its first possible number to its last.
-    firsts = listed("firsts")
+    firsts = listed("firsts", NUMBER)
     last = firsts.c.value + MAX_ORDINAL
     joined = sa.join(firsts, memory_chunks, memory_chunks.c.entry.between(firsts.c.value, last))
     statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)
@@ -228,4 +235,4 @@ def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
 @cache
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
-    return sa.select(gathered_rows(*columns)).select_from(_joined(memory_vectors))
+    return sa.select(gathered_rows(*columns)).where(is_listed(memory_vectors.c.row, "rows"))

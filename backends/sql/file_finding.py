@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import ref_terms
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import is_listed, list_parameter, listed, truncated
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import file_terms, files
 from backends.sql.rows import insert_many
@@ -96,14 +96,14 @@ def delete_terms(connection: sa.Connection, file: File) -> None:
 @lru_cache(maxsize=1)
 def _search() -> sa.Select[Any]:
     c = file_terms.c
-    total = sa.func.sum(sa.cast(c.weight * _SCALE + 0.5, sa.BigInteger))
+    total = sa.func.sum(truncated(c.weight * sa.literal_column(str(float(_SCALE))) + sa.literal_column("0.5")))
     score = sa.cast(total, sa.BigInteger).label("score")
     ranked = (
         sa.select(c.row.label("number"), score)
         .where(
             c.owner == sa.bindparam("owner"),
-            c.project_id.in_(sa.select(listed("projects").c.value)),
-            c.term.in_(sa.select(listed("terms").c.value)),
+            is_listed(c.project_id, "projects"),
+            is_listed(c.term, "terms"),
         )
         .group_by(c.row)
         .subquery("chosen")
@@ -112,7 +112,7 @@ def _search() -> sa.Select[Any]:
     return (
         sa.select(ranked.c.score, *FILE_COLUMNS)
         .join_from(ranked, files, files.c.row == ranked.c.number)
-        .where(alive, files.c.category.in_(sa.select(listed("categories").c.value)))
+        .where(alive, is_listed(files.c.category, "categories"))
         .order_by(ranked.c.score.desc(), files.c.row.desc())
         .limit(sa.bindparam("most", type_=sa.Integer))
     )
@@ -128,7 +128,7 @@ def _select_referred() -> sa.Select[Any]:
 @lru_cache(maxsize=1)
 def _select_existing() -> sa.Select[Any]:
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
-    wanted = files.c.id.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(files.c.id, "wanted")
     return sa.select(files.c.category, files.c.id).where(wanted, files.c.owner == sa.bindparam("owner"), alive)
 
 
@@ -136,5 +136,5 @@ def _select_existing() -> sa.Select[Any]:
 def _delete_terms() -> sa.Delete:
     c = file_terms.c
     names = ("owner", "project_id", "row")
-    terms = c.term.in_(sa.select(listed("wanted").c.value))
+    terms = is_listed(c.term, "wanted")
     return sa.delete(file_terms).where(*(c[name] == sa.bindparam(name) for name in names), terms)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import holds_text, is_listed, list_parameter
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row, file_values
 from backends.sql.file_finding import SqlFileSearch, delete_terms, insert_terms, referred_to
 from backends.sql.file_tables import HAS_CONTENT, files
@@ -101,7 +101,7 @@ class SqlFileWrites:
 
     def held(self, owner: str, digests: Iterable[str]) -> set[str]:
         """Return the digests of contents that the owner has."""
-        wanted = (_is_wanted(files.c.sha256), files.c.owner == owner, HAS_CONTENT)
+        wanted = (is_listed(files.c.sha256, "wanted"), files.c.owner == owner, HAS_CONTENT)
         statement = sa.select(files.c.sha256).distinct().where(*wanted)
         return set(self._connection.execute(statement, {"wanted": list_parameter(digests)}).scalars())
 
@@ -123,7 +123,7 @@ class SqlFileWrites:
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""
-        others = sa.select(files.c.id).where(_is_wanted(files.c.id), files.c.owner != owner)
+        others = sa.select(files.c.id).where(is_listed(files.c.id, "wanted"), files.c.owner != owner)
         return set(self._connection.execute(others, {"wanted": list_parameter(ids)}).scalars())
 
     def stored(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
@@ -135,7 +135,7 @@ class SqlFileWrites:
 def _conditions(where: FileFilter, now: datetime, before: int | None) -> list[sa.ColumnElement[bool]]:
     c = files.c
     conditions = [sa.or_(c.expire_time.is_(None), c.expire_time > to_micros(now))]
-    conditions += [sa.func.instr(c.searched, word) > 0 for word in where.words]
+    conditions += [holds_text(c.searched, word) for word in where.words]
     if where.media_type.endswith("/*"):
         family = where.media_type[:-1]
         conditions.append(sa.func.substr(c.media_type, 1, len(family)) == family)
@@ -172,31 +172,29 @@ def _page(reach: Reach, conditions: Sequence[sa.ColumnElement[bool]], where: Fil
     )
 
 
-def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    return column.in_(sa.select(listed("wanted").c.value))
-
-
 @cache
 def _select_ids() -> sa.Select[Any]:
     mine = files.c.owner == sa.bindparam("owner")
-    within = files.c.project_id.in_(sa.select(listed("projects").c.value))
+    within = is_listed(files.c.project_id, "projects")
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
-    return sa.select(*FILE_COLUMNS).where(_is_wanted(files.c.id), mine, within, alive)
+    return sa.select(*FILE_COLUMNS).where(is_listed(files.c.id, "wanted"), mine, within, alive)
 
 
 @cache
 def _select_stored() -> sa.Select[Any]:
     return (
-        sa.select(*FILE_COLUMNS).where(_is_wanted(files.c.id), files.c.owner == sa.bindparam("owner")).with_for_update()
+        sa.select(*FILE_COLUMNS)
+        .where(is_listed(files.c.id, "wanted"), files.c.owner == sa.bindparam("owner"))
+        .with_for_update()
     )
 
 
 @cache
 def _select_referred() -> sa.Select[Any]:
     others = files.c.owner != sa.bindparam("owner")
-    return sa.select(files.c.sha256).distinct().where(_is_wanted(files.c.sha256), HAS_CONTENT, others)
+    return sa.select(files.c.sha256).distinct().where(is_listed(files.c.sha256, "wanted"), HAS_CONTENT, others)
 
 
 @cache
 def _delete_rows() -> sa.Delete:
-    return sa.delete(files).where(_is_wanted(files.c.row))
+    return sa.delete(files).where(is_listed(files.c.row, "wanted"))

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
 
 from backends.sql.codec import stored_term
-from backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, list_parameter
+from backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, listed_values
+from backends.sql.elements import FRACTION, NUMBER, TEXT
 from backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.memory import Status
@@ -43,10 +46,16 @@ def within(reach: Reach) -> Condition:
 
 def any_value(column: sa.ColumnElement[object], values: Sequence[int | str | float]) -> Condition:
     """Return the condition that *column* holds one of *values*, however many they are."""
-    if len(values) <= MAX_PARAMETERS:
-        return column.in_(values)
-    listed = sa.func.json_each(list_parameter(values)).table_valued("value")
-    return column.in_(sa.select(listed.c.value))
+    type_: TypeEngine[Any] = TEXT
+    wanted = values
+    if isinstance(column.type, sa.Double):
+        type_ = FRACTION
+    elif isinstance(column.type, sa.Integer):
+        # No whole number is a fraction. All are of 64 bits, since a column may be of less than a value is.
+        type_, wanted = NUMBER, [int(value) for value in values if int(value) == value]
+    if len(wanted) <= MAX_PARAMETERS:
+        return column.in_([sa.literal(value, type_) for value in wanted])
+    return column.in_(sa.select(listed_values(wanted, type_).c.value))
 
 
 def _any_of(test: AnyOf) -> Condition:
@@ -72,7 +81,7 @@ def _has_term(table: sa.Table, values: Sequence[int | str]) -> Condition:
 
 def _range(bounds: Range) -> Condition:
     column = memories.c[bounds.field.value]
-    tests: list[tuple[float | None, Callable[[float], Condition]]] = [
+    tests: list[tuple[float | None, Callable[[sa.ColumnElement[float]], Condition]]] = [
         (bounds.above, column.__gt__),
         (bounds.at_least, column.__ge__),
         (bounds.below, column.__lt__),
@@ -93,5 +102,7 @@ def _fits(value: float | str) -> bool:
     return isinstance(value, str) or abs(value) <= MAX_INTEGER
 
 
-def _bindable(bound: float) -> float:
-    return bound if abs(bound) <= MAX_INTEGER else math.copysign(math.inf, bound)
+def _bindable(bound: float) -> sa.ColumnElement[float]:
+    if abs(bound) > MAX_INTEGER:
+        return sa.literal(math.copysign(math.inf, bound), FRACTION)
+    return sa.literal(bound, NUMBER if isinstance(bound, int) else FRACTION)

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, list_parameter, listed, unindexed
+from backends.sql.dialect import MAX_INTEGER, is_listed, list_parameter, listed, unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.tables import memories, revisions
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Revision
@@ -59,14 +60,17 @@ class SqlHistoryReads:
             known = {row: memory_from_snapshot(text) for row, text in found if text is not None}
             current = [row for row, text in found if text is None]
             if current:
-                statement = _current(reach).where(memories.c.row.in_(sa.select(listed("rows").c.value)))
+                statement = _current(reach).where(is_listed(memories.c.row, "rows"))
                 for row in connection.execute(statement, {"rows": list_parameter(current)}):
                     known[row[_ROW_AT]] = memory_from_row(row)
         return known
 
 
 def _current(reach: Reach) -> sa.Select[Any]:
-    owner, projects = unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids)
+    owner, projects = (
+        unindexed(memories.c.owner) == reach.owner,
+        unindexed(memories.c.project_id).in_(reach.project_ids),
+    )
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
 
 
@@ -82,14 +86,14 @@ def _select_line() -> sa.Select[Any]:
     )
     return (
         sa.select(_R.snapshot, _R.action, until)
-        .where(_R.row == sa.bindparam("row"), _R.revision < sa.bindparam("top"))
+        .where(_R.row == sa.bindparam("row"), _R.revision < sa.bindparam("top", type_=NUMBER))
         .order_by(_R.revision.desc())
         .limit(sa.bindparam("limit"))
     )
 
 
 def _select_known(reach: Reach) -> sa.Select[Any]:
-    wanted = listed("rows")
+    wanted = listed("rows", NUMBER)
     each = revisions.alias("each")
     latest = (
         sa.select(each.c.revision)
@@ -104,5 +108,5 @@ def _select_known(reach: Reach) -> sa.Select[Any]:
     return (
         sa.select(_R.row, _R.snapshot)
         .select_from(joined)
-        .where(unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids))
+        .where(unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
     )

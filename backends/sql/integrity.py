@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from backends.sql.codec import ref_terms, stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed, pair_of, pairs, pairs_parameter
+from backends.sql.dialect import is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
+from backends.sql.elements import NUMBER, TEXT
 from backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from backends.sql.tables import (
     conflicts,
@@ -45,7 +46,7 @@ PART_TABLES: Mapping[Part, sa.Table] = {
     Part.STATEMENTS: statements,
     Part.REVISIONS: revisions,
 }
-_ROW_BITS = VIEW_BITS + ORDINAL_BITS
+_ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
 _TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
 
 
@@ -76,8 +77,7 @@ class SqlIntegrityReads:
         """Return those that are there."""
         if not ids:
             return set()
-        wanted = listed("wanted")
-        statement = sa.select(memories.c.id).join_from(wanted, memories, memories.c.id == wanted.c.value)
+        statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
         with self._database.reading() as connection:
             rows = connection.execute(
                 statement.where(memories.c.owner == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
@@ -192,7 +192,7 @@ def _joined_messages() -> sa.Join:
 
 def lost_rows(rows: Sequence[int]) -> sa.Select[Any]:
     """Return a query for those of *rows* that are messages which lack something."""
-    wanted = messages.c.row.in_(sa.select(sa.func.json_each(list_parameter(rows)).table_valued("value").c.value))
+    wanted = messages.c.row.in_(sa.select(listed_values(rows, NUMBER).c.value))
     return sa.select(messages.c.row).select_from(_joined_messages()).where(wanted, IS_LOST)
 
 
@@ -221,17 +221,15 @@ def _after(place: Place | None) -> dict[str, str]:
 
 @cache
 def _count_chunks() -> sa.Select[Any]:
-    wanted = listed("wanted")
     first = memories.c.row.op("<<")(_ROW_BITS)
     last = first + ((1 << ORDINAL_BITS) - 1)
     number = sa.select(sa.func.count()).where(memory_chunks.c.entry.between(first, last)).scalar_subquery()
-    joined = sa.join(wanted, memories, memories.c.row == wanted.c.value)
-    return sa.select(memories.c.row, memories.c.chunk_count, number).select_from(joined)
+    return sa.select(memories.c.row, memories.c.chunk_count, number).where(is_listed(memories.c.row, "wanted"))
 
 
 @cache
 def _count_terms(table: sa.Table) -> sa.Select[Any]:
     wanted = pairs("wanted")
-    owner, term, row = pair_of(wanted, 3)
+    owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
     joined = sa.join(wanted, table, sa.and_(table.c.owner == owner, table.c.term == term, table.c.row == row))
     return sa.select(table.c.row, sa.func.count()).select_from(joined).group_by(table.c.row)

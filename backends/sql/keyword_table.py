@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import list_parameter, listed, unindexed
+from backends.sql.dialect import is_listed, list_parameter, truncated, unindexed
 from backends.sql.filters import condition
 from backends.sql.tables import memories, memory_keywords
 from memsvc.domain.entries import Hit, View, entry_id
@@ -47,7 +47,7 @@ def _ranking(terms: int) -> sa.Select[Any]:
     names = [sa.bindparam(f"term_{number}", type_=sa.Text) for number in range(terms)]
     weights = sa.func.sum(memory_keywords.c.weight)
     raw = weights * (_PER_WEIGHT * _SCALE) + sa.func.count() * (_PER_MATCH * _SCALE) + 0.5
-    score = sa.cast(sa.case((raw < _SCALE, raw), else_=float(_SCALE)), sa.BigInteger).label("score")
+    score = truncated(sa.case((raw < _SCALE, raw), else_=float(_SCALE))).label("score")
     return (
         sa.select(memory_keywords.c.row, score)
         .where(memory_keywords.c.owner == sa.bindparam("owner"), memory_keywords.c.term.in_(names))
@@ -57,12 +57,8 @@ def _ranking(terms: int) -> sa.Select[Any]:
 
 
 def _matching(connection: sa.Connection, rows: Sequence[int], reach: Reach, where: Filter | None) -> set[int]:
-    wanted = listed("rows")
-    statement = (
-        sa.select(memories.c.row)
-        .join_from(wanted, memories, memories.c.row == wanted.c.value)
-        .where(unindexed(memories.c.owner) == reach.owner, memories.c.project_id.in_(reach.project_ids))
-    )
+    place = (unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
+    statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
     if where is not None:
         statement = statement.where(condition(where))
     return set(connection.execute(statement, {"rows": list_parameter(rows)}).scalars())

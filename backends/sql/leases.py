@@ -28,7 +28,7 @@ class SqlLeases:
     def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
         """Take a name, in one statement: so of several who try one succeeds."""
         values = {"name": name, "holder": holder, "until": to_micros(until), "now": to_micros(now)}
-        with self._database.writing() as connection:
+        with self._database.noting() as connection:
             return connection.execute(_take(), values).rowcount == 1
 
     def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
@@ -37,7 +37,7 @@ class SqlLeases:
         values: dict[str, Any] = {"until": 0}
         if ended is not None:
             values["last_end"] = micros_or_none(ended)
-        with self._database.writing() as connection:
+        with self._database.noting() as connection:
             connection.execute(mine.values(values))
 
     def last_end(self, name: str) -> datetime | None:

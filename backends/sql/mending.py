@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import is_listed, list_parameter
 from backends.sql.integrity import IS_DANGLING, PART_TABLES, is_known, lost_rows, row_of_part
 from backends.sql.rows import rewrite_parts
 from backends.sql.tables import conflicts, messages
@@ -28,7 +28,7 @@ class SqlIntegrityWrites:
     def discard_remains(self, part: Part, rows: Sequence[int]) -> int:
         """Remove what is left of memories that are gone."""
         row = row_of_part(part)
-        gone = sa.and_(row.in_(sa.select(listed("wanted").c.value)), ~is_known(part))
+        gone = sa.and_(is_listed(row, "wanted"), ~is_known(part))
         wanted = {"wanted": list_parameter(rows)}
         found = len(self._connection.execute(sa.select(row).distinct().where(gone), wanted).all())
         self._connection.execute(sa.delete(PART_TABLES[part]).where(gone), wanted)
@@ -38,7 +38,7 @@ class SqlIntegrityWrites:
         """Remove messages that lack something."""
         lost = list(self._connection.execute(lost_rows(rows)).scalars())
         if lost:
-            wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+            wanted = is_listed(messages.c.row, "wanted")
             self._connection.execute(sa.delete(messages).where(wanted), {"wanted": list_parameter(lost)})
         return len(lost)
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.dialect import unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.filters import Condition, condition
 from backends.sql.tables import memories
 from memsvc.domain.filters import And, AnyOf, Field, Filter
@@ -56,11 +57,11 @@ def _names_sessions(where: Filter | None) -> bool:
 def _follows(column: sa.ColumnElement[int], order: Order, after: PageCursor | None) -> Condition:
     if after is None or after.value is None:
         return sa.true()
-    row = memories.c.row
+    row, value = memories.c.row, sa.literal(after.value, NUMBER)
     if order.descending:
         # The first half is implied by the second, and lets the index be entered at the cursor.
-        return sa.and_(column <= after.value, sa.or_(column < after.value, row > after.row))
-    return sa.and_(column >= after.value, sa.or_(column > after.value, row > after.row))
+        return sa.and_(column <= value, sa.or_(column < value, row > after.row))
+    return sa.and_(column >= value, sa.or_(column > value, row > after.row))
 
 
 def _read(

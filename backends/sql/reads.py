@@ -15,7 +15,8 @@ from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, gathered_rows, list_parameter, listed, rows_of_text, unindexed
+from backends.sql.dialect import MAX_INTEGER, gathered_rows, is_listed, list_parameter, rows_of_text, unindexed
+from backends.sql.elements import NUMBER
 from backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
@@ -42,6 +43,8 @@ _CANDIDATE_COLUMNS = tuple(
     )
 )  # fmt: skip
 
+_UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
+"""For memories that are found by row or id: these say whether they may be seen, and not where they are."""
 _SHARED = slice(3, 7)
 """The strings that many candidates have alike: session, speaker, layer, status."""
 
@@ -61,8 +64,10 @@ class SqlMemoryReads(SqlHistoryReads):
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
         super().__init__(database)
-        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES)
-        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES)
+        # What others may change meanwhile is not kept.
+        share = 0 if database.driver.is_shared else 1
+        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES * share)
+        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES * share)
 
     def forget(self, rows: AbstractSet[int]) -> None:
         """Read these rows from the database again: a transaction changed them."""
@@ -217,10 +222,14 @@ def _reach_parameters(reach: Reach) -> dict[str, str]:
     return {"owner": reach.owner} | projects
 
 
-def _in_reach(projects: int, owner: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+def _in_reach(
+    projects: int,
+    owner: sa.ColumnElement[str] = memories.c.owner,
+    project: sa.ColumnElement[str] = memories.c.project_id,
+) -> sa.ColumnElement[bool]:
     # A parameter for each project: one that SQLAlchemy expands on every call takes as long as the query.
     names = [sa.bindparam(f"project_{number}", type_=sa.Text) for number in range(projects)]
-    return sa.and_(owner == sa.bindparam("owner"), memories.c.project_id.in_(names))
+    return sa.and_(owner == sa.bindparam("owner"), project.in_(names))
 
 
 @cache
@@ -239,35 +248,27 @@ def _select_doubtful(column: str, projects: int) -> sa.Select[Any]:
 
 
 def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    names = listed(column)
-    joined = sa.join(names, memories, memories.c[column] == names.c.value)
-    return sa.select(*wanted).select_from(joined).where(_in_reach(projects, unindexed(memories.c.owner)))
+    return sa.select(*wanted).where(is_listed(memories.c[column], column), _in_reach(projects, *_UNINDEXED))
 
 
 @cache
 def _select_candidates(projects: int) -> sa.Select[Any]:
-    rows = listed("row")
-    joined = sa.join(rows, memories, memories.c.row == rows.c.value)
-    gathered = sa.select(gathered_rows(memories.c.project_id, *_CANDIDATE_COLUMNS)).select_from(joined)
-    return gathered.where(_in_reach(projects, unindexed(memories.c.owner)))
+    gathered = sa.select(gathered_rows(memories.c.project_id, *_CANDIDATE_COLUMNS))
+    return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 
 @cache
 def _select_by_key(projects: int) -> sa.Select[Any]:
-    return sa.select(*MEMORY_COLUMNS).where(
-        _in_reach(projects, memories.c.owner), memories.c.key == sa.bindparam("key"), IS_NAMED
-    )
+    return sa.select(*MEMORY_COLUMNS).where(_in_reach(projects), memories.c.key == sa.bindparam("key"), IS_NAMED)
 
 
 @cache
 def _select_chunks() -> sa.Select[Any]:
-    entries = listed("entry")
-    joined = sa.join(entries, memory_chunks, memory_chunks.c.entry == entries.c.value)
-    return sa.select(memory_chunks).select_from(joined)
+    return sa.select(memory_chunks).where(is_listed(memory_chunks.c.entry, "entry"))
 
 
 @cache
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
-        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")
+        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision", type_=NUMBER)
     )

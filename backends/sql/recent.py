@@ -1,4 +1,4 @@
-"""What was read lately, kept in memory: exact, because one process alone writes to the database."""
+"""What was read lately, kept in memory: exact where one process alone writes to the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Recent(Generic[V]):
     """
 
     def __init__(self, capacity: int) -> None:
-        """Keep between *capacity* and twice as many."""
+        """Keep between *capacity* and twice as many; 0: keep nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
         # Two halves, the older one dropped when the younger is full: no order to keep up at every look.
@@ -43,6 +43,8 @@ class Recent(Generic[V]):
 
     def keep(self, values: Mapping[int, V], version: int) -> None:
         """Keep what was read, but for rows that were changed after *version*."""
+        if not self._capacity:
+            return
         with self._lock:
             if version < self._since:
                 return
@@ -52,6 +54,8 @@ class Recent(Generic[V]):
 
     def forget(self, rows: Iterable[int]) -> None:
         """Drop the values of changed rows; readers that are under way will not bring them back."""
+        if not self._capacity:
+            return
         with self._lock:
             self._version += 1
             for row in rows:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import insert_new, list_parameter, listed, run_kept
+from backends.sql.dialect import insert_new, is_listed, list_parameter, run_kept
 from backends.sql.tables import memories, reminders, reminders_given
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.memory import Memory
@@ -131,7 +131,7 @@ def _day(number: int) -> date:
 
 @cache
 def _select_yearly() -> sa.Select[Any]:
-    return _page(reminders.c.day.in_(sa.select(listed("wanted").c.value)))
+    return _page(is_listed(reminders.c.day, "wanted"))
 
 
 @cache
@@ -163,10 +163,10 @@ def _select_given() -> sa.Select[Any]:
         sa.select(noted.row, noted.day, noted.slot)
         .select_from(sa.join(reminders_given, memories, memories.c.row == noted.row))
         .where(
-            noted.row.in_(sa.select(listed("wanted").c.value)),
+            is_listed(noted.row, "wanted"),
             noted.day >= sa.bindparam("since"),
             memories.c.owner == sa.bindparam("owner"),
-            memories.c.project_id.in_(sa.select(listed("projects").c.value)),
+            is_listed(memories.c.project_id, "projects"),
         )
     )
 
@@ -174,8 +174,7 @@ def _select_given() -> sa.Select[Any]:
 @cache
 def _select_acknowledged() -> sa.Select[Any]:
     noted = reminders_given.c
-    wanted = sa.select(listed("wanted").c.value)
-    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(noted.row.in_(wanted))
+    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(is_listed(noted.row, "wanted"))
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.codec import snapshot_text, with_rows
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import is_listed, list_parameter
 from backends.sql.journal import Noted, note_changes
 from backends.sql.numbering import with_memory
 from backends.sql.reminders import acknowledged_values
@@ -165,7 +165,7 @@ def _noted_values(restored: Sequence[Restored], written: Sequence[Memory]) -> li
 
 
 def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    return column.in_(sa.select(listed("wanted").c.value))
+    return is_listed(column, "wanted")
 
 
 @cache

@@ -24,17 +24,18 @@ from backends.sql.codec import (
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
-    element,
     exploded,
+    exploded_pairs,
     insert_new,
+    is_listed,
     list_parameter,
-    listed,
     pair_of,
     pairs,
     pairs_parameter,
     run_kept,
     run_text,
 )
+from backends.sql.elements import FRACTION, NUMBER, TEXT
 from backends.sql.reminders import delete_given, delete_reminders, move_reminder, reminder_rows
 from backends.sql.tables import (
     IS_LIVE,
@@ -238,8 +239,8 @@ def _insert_tags() -> sa.Insert:
 
 @cache
 def _insert_keywords() -> sa.Insert:
-    pair = exploded(memories.c.keywords)
-    term, weight = element(pair.c.value, 0), element(pair.c.value, 1)
+    pair = exploded_pairs(memories.c.keywords)
+    term, weight = pair_of(pair, TEXT, FRACTION)
     # As the indexes, the table of keywords does not hold deleted memories.
     rows = sa.select(memories.c.owner, term, memories.c.row, weight).select_from(memories, pair)
     return insert_new(memory_keywords).from_select(
@@ -268,14 +269,14 @@ def _update_message_state() -> sa.Update:
 
 @cache
 def _update_message_states() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
 
 
 @cache
 def _put_away() -> sa.Update:
     wanted = pairs("wanted")
-    row, revision, stamp = pair_of(wanted, 3)
+    row, revision, stamp = pair_of(wanted, NUMBER, NUMBER, NUMBER)
     return (
         sa.update(memories)
         .where(memories.c.row == row, memories.c.revision == revision)
@@ -292,7 +293,7 @@ def _put_away() -> sa.Update:
 @cache
 def _keep_snapshots() -> sa.Update:
     wanted = pairs("wanted")
-    row, revision, text = pair_of(wanted, 3)
+    row, revision, text = pair_of(wanted, NUMBER, NUMBER, TEXT)
     return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
 
 

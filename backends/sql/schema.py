@@ -21,6 +21,12 @@ from backends.sql.vault_tables import metadata
 HEAD = "0015"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
+BYTES = "C"
+"""The collation that compares texts by their bytes, which are in the order of their characters."""
+_TEXTS = (
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+    " AND data_type = 'text' AND coalesce(collation_name, '') != 'C'"
+)
 
 _versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
@@ -36,6 +42,9 @@ def bring_up_to_date(database: Database) -> None:
         found = _version(connection)
     if found != HEAD:
         with database.writing() as connection:
+            # Looked at again in the line of writers: another process may have done it meanwhile.
+            if _version(connection) == HEAD:
+                return
             if sa.inspect(connection).get_table_names():
                 upgrade(connection)
             else:
@@ -62,9 +71,28 @@ def _statements(dialect: str) -> tuple[str, ...]:
     compiler = sa.make_url(f"{dialect}://").get_dialect()()
     made: list[CreateTable | CreateIndex] = []
     for table in (*metadata.sorted_tables, _versions):
-        made.append(CreateTable(table))
+        made.append(CreateTable(_sorted_by_bytes(table) if dialect == "postgresql" else table))
         made += [CreateIndex(index) for index in sorted(table.indexes, key=lambda one: str(one.name))]
     return tuple(str(one.compile(dialect=compiler)) for one in made)
+
+
+def _sorted_by_bytes(table: sa.Table) -> sa.Table:
+    """Return *table* with texts that compare as SQLite compares them, whatever language the database was made for."""
+    copy = table.to_metadata(sa.MetaData())
+    for column in copy.columns:
+        if isinstance(column.type, sa.Text):
+            column.type = sa.Text(collation=BYTES)
+    return copy
+
+
+def _sort_by_bytes(connection: sa.Connection) -> None:
+    """Make the texts that migrations made in PostgreSQL what `_sorted_by_bytes` makes of them."""
+    found: dict[str, list[str]] = {}
+    for table, column in connection.exec_driver_sql(_TEXTS):
+        if table in metadata.tables:
+            found.setdefault(table, []).append(f'ALTER COLUMN "{column}" TYPE text COLLATE "{BYTES}"')
+    for table, changes in found.items():
+        connection.exec_driver_sql(f'ALTER TABLE "{table}" {", ".join(changes)}')
 
 
 def upgrade(connection: sa.Connection, target: str = "head") -> None:
@@ -88,3 +116,5 @@ def upgrade(connection: sa.Connection, target: str = "head") -> None:
         message = f"The database has the version {found!r}; this memsvc knows versions up to {HEAD!r}: update memsvc."
         raise SchemaVersionError(message)
     command.upgrade(config, target)
+    if connection.dialect.name == "postgresql":
+        _sort_by_bytes(connection)

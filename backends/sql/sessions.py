@@ -11,15 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import (
-    gathered_rows,
-    list_parameter,
-    listed,
-    pair_of,
-    pairs,
-    pairs_parameter,
-    rows_of_text,
-)
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, pair_of, pairs, pairs_parameter, rows_of_text
+from backends.sql.elements import NUMBER
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
 from backends.sql.rows import insert_many
 from backends.sql.session_codec import (
@@ -235,18 +228,18 @@ def _update_session() -> sa.Update:
 def _select_counts() -> sa.Select[Any]:
     columns = (messages.c.session_row, messages.c.state)
     sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
-    wanted = messages.c.session_row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(messages.c.session_row, "wanted")
     return sa.select(*columns, *sums).where(wanted).group_by(*columns)
 
 
 @cache
 def _select_memories() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).where(memories.c.row.in_(sa.select(listed("wanted").c.value)))
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "wanted"))
 
 
 @cache
 def _select_doubtful() -> sa.Select[Any]:
-    wanted = memories.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(memories.c.row, "wanted")
     return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
 
 
@@ -268,7 +261,7 @@ def _select_standing() -> sa.Select[Any]:
 @cache
 def _count_live() -> sa.Select[Any]:
     wanted = pairs("wanted")
-    row, revision = pair_of(wanted)
+    row, revision = pair_of(wanted, NUMBER, NUMBER)
     stored = sa.join(wanted, memories, memories.c.row == row).join(messages, messages.c.row == memories.c.row)
     same = (memories.c.revision == revision, messages.c.state == MessageState.ACTIVE.value)
     return sa.select(sa.func.count()).select_from(stored).where(*same)
@@ -290,5 +283,5 @@ def _update_tokens() -> sa.Update:
 
 @cache
 def _update_summaries() -> sa.Update:
-    wanted = messages.c.row.in_(sa.select(listed("wanted").c.value))
+    wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from memsvc.ports.backend import BackendSettings
+
+_SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
 class Durability(StrEnum):
@@ -22,8 +25,18 @@ class Durability(StrEnum):
 class SqlSettings(BackendSettings):
     """The options of the backend `sql`."""
 
+    # An address holds a password, and an error of this model must not show it.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    url: SecretStr | None = None
+    """A PostgreSQL database, postgresql://USER:PASSWORD@HOST:PORT/DATABASE; by default an SQLite file is used.
+
+    Several processes may share it. It needs the extra `postgres`. The tables are made in the first schema of the
+    user's search path.
+    """
+
     path: Path | None = None
-    """The database file; by default memsvc.db in the backend's folder of the data directory."""
+    """The SQLite file; by default memsvc.db in the backend's folder of the data directory."""
 
     durability: Durability = Durability.FULL
     """What a commit survives."""
@@ -32,7 +45,22 @@ class SqlSettings(BackendSettings):
     """How long a call waits for a lock or a connection before it is refused as unavailable."""
 
     readers: int = Field(default=8, ge=1, le=64)
-    """How many reads may run side by side."""
+    """How many reads may run side by side, each on a connection; one more writes."""
 
     cache_bytes: int = Field(default=2_000_000, ge=100_000)
-    """The page cache of one connection; there is one for writing and up to *readers* for reading."""
+    """SQLite's page cache of one connection; there is one for writing and up to *readers* for reading."""
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not url.get_secret_value().startswith(_SCHEMES):
+            message = "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            raise ValueError(message)
+        return url
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if self.url is not None and self.path is not None:
+            message = "set either url (PostgreSQL) or path (SQLite), not both"
+            raise ValueError(message)
+        return self

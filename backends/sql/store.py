@@ -12,21 +12,24 @@ from backends.sql.checkpoints import SqlCheckpoints
 from backends.sql.conflicts import SqlConflictReads
 from backends.sql.copying import SqlStoreCopies
 from backends.sql.database import Database
+from backends.sql.driver import Driver
 from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.erasing import SqlErasureReads
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
 from backends.sql.files import SqlFileReads
-from backends.sql.fresh import Fresh
+from backends.sql.fresh import CAPACITY, Fresh
 from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.keys import SqlKeyReads
 from backends.sql.leases import SqlLeases
 from backends.sql.logs import SqlLogs
+from backends.sql.postgres import PostgresDriver
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
 from backends.sql.sessions import SqlSessionReads
 from backends.sql.settings import SqlSettings
+from backends.sql.sqlite import SqliteDriver
 from backends.sql.transaction import SqlTransaction
 from backends.sql.transfer import SqlUserReads
 from backends.sql.upkeep import SqlUpkeepReads
@@ -64,7 +67,7 @@ class SqlMetadataStore:
         self._memories = SqlMemoryReads(database)
         self._sessions = SqlSessionReads(database)
         self._files = SqlFileReads(database)
-        self._fresh = Fresh()
+        self._fresh = Fresh(0 if database.driver.is_shared else CAPACITY)
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
         self._checkpoints = SqlCheckpoints(database)
@@ -80,6 +83,11 @@ class SqlMetadataStore:
         self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
         self._vault = SqlVaultBook(database)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether the database is a server's."""
+        return self._database.driver.is_shared
 
     @property
     def memories(self) -> MemoryReads:
@@ -194,9 +202,8 @@ class SqlMetadataStore:
 
     def storage_bytes(self) -> int:
         """Return the bytes in use."""
-        path = self._database.path
-        files = (path, path.with_name(f"{path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        with self._database.reading() as connection:
+            return self._database.driver.storage_bytes(connection)
 
     def ping(self) -> None:
         """Return when the store answers."""
@@ -212,17 +219,23 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
         SchemaVersionError: The database is newer than this code.
         BackendUnavailableError: The database cannot be opened.
     """
-    path = settings.path or context.directory / DEFAULT_NAME
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BackendUnavailableError(BACKEND) from error
-    database = Database(path, settings)
+    database = Database(_driver(settings, context), settings)
     try:
         bring_up_to_date(database)
         yield SqlMetadataStore(database, context.now)
     finally:
         database.close()
+
+
+def _driver(settings: SqlSettings, context: BackendContext) -> Driver:
+    if settings.url is not None:
+        return PostgresDriver(settings.url.get_secret_value(), settings)
+    path = settings.path or context.directory / DEFAULT_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendUnavailableError(BACKEND) from error
+    return SqliteDriver(path, settings)
 
 
 SQL: BackendSpec[MetadataStore] = BackendSpec(settings=SqlSettings, open=open_store)

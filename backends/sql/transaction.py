@@ -18,7 +18,7 @@ from backends.sql import requests
 from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from backends.sql.conflicts import SqlConflictWrites
-from backends.sql.dialect import list_parameter, listed, run_kept, run_text
+from backends.sql.dialect import is_listed, list_parameter, run_kept, run_text
 from backends.sql.erasing import SqlErasureWrites, forget_erasures
 from backends.sql.errors import translate
 from backends.sql.files import SqlFileWrites
@@ -332,4 +332,4 @@ def _at(name: str) -> sa.ColumnElement[bool]:
 
 
 def _is_wanted(name: str) -> sa.ColumnElement[bool]:
-    return memories.c[name].in_(sa.select(listed("wanted").c.value))
+    return is_listed(memories.c[name], "wanted")

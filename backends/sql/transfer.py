@@ -14,7 +14,7 @@ from backends.sql.checkpoints import checkpoint_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import is_listed, list_parameter
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import files
 from backends.sql.reminders import read_acknowledged
@@ -191,14 +191,12 @@ def _select_stored() -> sa.Select[Any]:
 
 @cache
 def _select_rows() -> sa.Select[Any]:
-    wanted = sa.select(listed("wanted").c.value)
-    return _select_stored().where(memories.c.row.in_(wanted)).order_by(memories.c.row)
+    return _select_stored().where(is_listed(memories.c.row, "wanted")).order_by(memories.c.row)
 
 
 @cache
 def _select_ids() -> sa.Select[Any]:
-    wanted = sa.select(listed("wanted").c.value)
-    return _select_stored().where(memories.c.id.in_(wanted), memories.c.owner == sa.bindparam("owner"))
+    return _select_stored().where(is_listed(memories.c.id, "wanted"), memories.c.owner == sa.bindparam("owner"))
 
 
 @cache

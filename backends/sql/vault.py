@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import list_parameter, listed
+from backends.sql.dialect import is_listed, list_parameter
 from backends.sql.rows import insert_many
 from backends.sql.tables import memories, tombstones
 from backends.sql.vault_tables import vault_files, vault_state
@@ -99,12 +99,9 @@ class SqlVaultBook:
 
     def present(self, rows: Sequence[int]) -> list[Memory]:
         """Return memories."""
-        wanted = listed("values")
-        joined = sa.join(wanted, memories, _M.row == wanted.c.value)
+        wanted = sa.select(*MEMORY_COLUMNS).where(is_listed(_M.row, "values")).order_by(_M.row)
         with self._database.reading() as connection:
-            found = connection.execute(
-                sa.select(*MEMORY_COLUMNS).select_from(joined), {"values": list_parameter(sorted(set(rows)))}
-            )
+            found = connection.execute(wanted, {"values": list_parameter(sorted(set(rows)))})
             return [memory_from_row(row) for row in found]
 
     def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
@@ -125,9 +122,8 @@ class SqlVaultBook:
 
     def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
         """Return where purged memories were."""
-        wanted = listed("values")
-        joined = sa.join(wanted, tombstones, tombstones.c.memory_id == wanted.c.value)
-        places = sa.select(tombstones.c.owner, tombstones.c.project_id).select_from(joined).distinct()
+        is_meant = is_listed(tombstones.c.memory_id, "values")
+        places = sa.select(tombstones.c.owner, tombstones.c.project_id).where(is_meant).distinct()
         with self._database.reading() as connection:
             found = connection.execute(places, {"values": list_parameter(list(memory_ids))})
             return {(owner, project) for owner, project in found}
@@ -161,15 +157,13 @@ _HAS_SESSION = _F.session_id != sa.literal_column("''")
 
 @cache
 def _select_listed(column: sa.ColumnElement[str]) -> sa.Select[Any]:
-    wanted = listed("values")
-    condition = column == wanted.c.value
-    at = sa.and_(condition, _HAS_MEMORY) if column is _F.memory_id else condition
-    return sa.select(*_COLUMNS).select_from(sa.join(wanted, vault_files, at))
+    wanted = sa.select(*_COLUMNS).where(is_listed(column, "values"))
+    return wanted.where(_HAS_MEMORY) if column is _F.memory_id else wanted
 
 
 @cache
 def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
-    wanted = column.in_(sa.select(listed("values").c.value))
+    wanted = is_listed(column, "values")
     return (
         sa.delete(vault_files).where(wanted, _HAS_MEMORY)
         if column is _F.memory_id

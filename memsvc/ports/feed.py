@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
@@ -33,6 +34,19 @@ class IndexFeed(Protocol):
 
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that the indexes have not yet applied, ascending by position."""
+        ...
+
+    def claim(self, wanted: Sequence[int], *, limit: int) -> AbstractContextManager[list[Change]]:
+        """Lend pending changes that nobody else is lent while the context is open, ascending by position.
+
+        They are those at the *wanted* positions that can be lent, or, when there are none, the oldest ones, at most
+        *limit*. The changes of a memory are lent to one process at a time: so what one has read of it cannot replace
+        what another read later. Who only dies gives back what it was lent.
+        """
+        ...
+
+    def applied_among(self, positions: Sequence[int]) -> set[int]:
+        """Return those of *positions*, which are not beyond the head, that are applied, by whomever."""
         ...
 
     def since(self, position: int, *, limit: int) -> list[Change]:

@@ -278,6 +278,11 @@ class MetadataStore(Protocol):
     """The store. Safe to call from several threads; every read sees all that was committed before it began."""
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether other processes may write to the store too: then they are not known of but by looking."""
+        ...
+
+    @property
     def memories(self) -> MemoryReads:
         """Read memories."""
         ...

@@ -72,7 +72,8 @@ class WatchSettings(Part):
     threads: int = Field(default=2, ge=1)
     """Threads that read changes for watchers, apart from those of the other calls."""
     poll_seconds: float = Field(default=0.0, ge=0)
-    """How often to look for changes made by other processes on the same store. 0: nobody else writes to it."""
+    """How often to look for changes made by other processes on the same store. 0: as the store needs it, never where
+    nobody else can write to it, and five times a second where others can."""
 
 
 class MetricsSettings(Part):

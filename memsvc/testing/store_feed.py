@@ -71,6 +71,26 @@ class StoreFeedContract(StoreSeams):
         assert store.feed.pending_count() == 3
         assert [change.position for change in store.feed.since(0, limit=99)] == [1, 2, 3, 4, 5, 6]
 
+    def test_claimed_changes_are_those_wanted_or_the_oldest(self, store: MetadataStore) -> None:
+        """Only pending ones are lent, ascending; wanted ones ahead of the rest, unless there are none."""
+        _insert_many(store, 6)
+        changes = store.feed.pending(limit=99)
+
+        def lent(*wanted: int, limit: int = 9) -> list[Change]:
+            with store.feed.claim(wanted, limit=limit) as found:
+                return list(found)
+
+        assert lent() == changes
+        assert lent(limit=2) == changes[:2]
+        assert lent(limit=0) == []
+        assert lent(5, 2, 99) == [changes[1], changes[4]]
+        with store.feed.claim((4, 2), limit=9) as found:
+            store.feed.mark_applied(found)
+            assert store.feed.applied_among([1, 2, 4, 6]) == {2, 4}
+        assert lent(2, 3) == [changes[2]]
+        assert lent(2, limit=2) == [changes[0], changes[2]]
+        assert store.feed.applied_among([]) == set()
+
     def test_applied_is_the_position_below_the_first_gap(self, store: MetadataStore) -> None:
         """Everything up to the position is applied, and it reaches the head when nothing is pending."""
         assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (0, 0, 0)

@@ -50,7 +50,7 @@ def reading(
     ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
     readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
     recall = Recall(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
-    core = Core(reads, store.feed, backends.now, writes.reminders)
+    core = Core(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
     writes.committer.on_commit(core.note_commit)
     sources = Sources(
         reads,

@@ -25,7 +25,7 @@ from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.repeating import Repeating
-from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.bell import Bell, Lookout
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.committer import Committer
@@ -46,6 +46,8 @@ from memsvc.wiring.indexing import Indexing
 
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""
+POLL_SECONDS = 0.2
+"""How often to look for what other processes commit, where there may be some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def _policy(settings: Settings) -> TrustPolicy:
 def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
     bell = Bell()
     committer.on_commit_of(bell.ring)
-    if settings.watch.poll_seconds:
-        stack.callback(Repeating("watch-poll", settings.watch.poll_seconds, bell.ring_all).stop)
+    if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
+        stack.callback(Repeating("watch-poll", seconds, Lookout(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
     return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)

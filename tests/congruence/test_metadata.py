@@ -1,4 +1,4 @@
-"""SQL and dicts agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
+"""SQL, on either database, and dicts agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from backends.inproc.metadata import METADATA
 from backends.sql import SQL, SqlSettings
@@ -28,9 +29,11 @@ from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import insert
+from tests.postgres_server import emptied
 
 Stores = tuple[MetadataStore, MetadataStore]
 
+DATABASES = ("sqlite", "postgres")
 PROJECTS = ("", "web", "web-2")
 OWNERS = ("\x1fada", "\x1fada-2")
 WORDS = ("a", "A", "ab", "世界", "it's", "")
@@ -130,17 +133,20 @@ def _value(memory: Memory, order: Order) -> int | None:
     return to_micros(value) if isinstance(value, datetime) else value
 
 
-def _open(stack: ExitStack, directory: Path) -> Stores:
+def _open(stack: ExitStack, directory: Path, database: str) -> Stores:
     context = BackendContext(directory, lambda: NOW)
     dicts = stack.enter_context(METADATA.open(BackendSettings(), context))
-    return dicts, stack.enter_context(SQL.open(SqlSettings(), context))
+    url = (
+        SecretStr(stack.enter_context(emptied(directory.name.rstrip("0123456789")))) if database == "postgres" else None
+    )
+    return dicts, stack.enter_context(SQL.open(SqlSettings(url=url), context))
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+@pytest.fixture(scope="module", params=DATABASES)
+def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     """Open both stores."""
     with ExitStack() as stack:
-        yield _open(stack, tmp_path_factory.mktemp("filled"))
+        yield _open(stack, tmp_path_factory.mktemp("filled"), request.param)
 
 
 @pytest.fixture(scope="module")
@@ -218,12 +224,13 @@ def _step(store: MetadataStore, number: int, memory: Memory) -> str:
     return "race"
 
 
+@pytest.mark.parametrize("database", DATABASES)
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=5, max_size=30))
-def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]]) -> None:
+def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, database: str, steps: list[tuple[int, int]]) -> None:
     """After the same writes, refused ones among them, both hold the same memories, revisions, documents and changes."""
     with ExitStack() as stack:
-        stores = _open(stack, tmp_path_factory.mktemp("history"))
+        stores = _open(stack, tmp_path_factory.mktemp("history"), database)
         for number, seed in steps:
             memory = some_memory(seed)
             outcomes = [_step(store, number, memory) for store in stores]

@@ -59,13 +59,26 @@ class Core:
     """Loads essentials. Safe to use from several threads.
 
     Every read sees all that was committed before it began: the committer tells of each commit before anybody is told
-    that it is done, and then the changes since are looked through for those of the user and project in question.
+    that it is done, and then the changes since are looked through for those of the user and project in question. Of
+    what other processes commit nobody tells: where there may be some, they are looked through at every read.
     """
 
-    def __init__(self, reads: MemoryReads, feed: IndexFeed, now: Callable[[], datetime], reminders: Reminders) -> None:
-        """Read from the store; *now* is the clock. What *reminders* are due is read anew each time: some were given."""
+    def __init__(
+        self,
+        reads: MemoryReads,
+        feed: IndexFeed,
+        now: Callable[[], datetime],
+        reminders: Reminders,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        """Read from the store; *now* is the clock. What *reminders* are due is read anew each time: some were given.
+
+        *is_shared*: other processes may write to the store too.
+        """
         self._reads = reads
         self._feed = feed
+        self._is_shared = is_shared
         self._now = now
         self._due = reminders
         self._lock = threading.Lock()
@@ -150,7 +163,7 @@ class Core:
 
     def _is_fresh(self, kept: _Kept, reach: Reach, commits: int) -> bool:
         """Return whether no change since concerns what is kept; then it is as good as new."""
-        if kept.commits == commits:
+        if kept.commits == commits and not self._is_shared:
             return True
         changes = self._feed.since(kept.position, limit=LOOKED_THROUGH)
         if len(changes) == LOOKED_THROUGH:
@@ -162,8 +175,8 @@ class Core:
         if rows and any(map(may_be_loaded, self._reads.by_rows(list(rows), reach=reach).values())):
             return False
         with self._lock:
-            if commits > kept.commits:
-                kept.commits, kept.position = commits, changes[-1].position if changes else kept.position
+            kept.commits = max(kept.commits, commits)
+            kept.position = max(kept.position, changes[-1].position if changes else 0)
         return True
 
     def _read(self, name: tuple[str, str], commits: int, now: datetime) -> tuple[Sequence[Memory], ...]:

@@ -21,6 +21,8 @@ URGENT = 64
 """Changes that somebody waits for by name, taken ahead of the rest in one go."""
 IDLE_SECONDS = 1.0
 """How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
+OTHERS_SECONDS = 0.02
+"""How long it sleeps while somebody waits for changes that another process is applying."""
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 log = logging.getLogger(__name__)
@@ -111,15 +113,21 @@ class Indexer:
                 failures += 1
                 continue
             if not busy:
-                self._wake.wait(IDLE_SECONDS)
+                self._wake.wait(OTHERS_SECONDS if self._waiters.is_anybody_waiting else IDLE_SECONDS)
                 self._wake.clear()
 
     def _step(self) -> bool:
-        changes = self._next()
-        if not changes:
-            self._advance()
-            self._caught_up.set()
-            return False
+        wanted = self._waiters.wanted(limit=URGENT)
+        with self._feed.claim(wanted, limit=GROUP) as changes:
+            self._answer_for_others(wanted, changes)
+            if not changes:
+                self._advance()
+                self._caught_up.set()
+                return False
+            self._apply(changes)
+        return True
+
+    def _apply(self, changes: Sequence[Change]) -> None:
         started = time.perf_counter()
         for part in self._applying.apply(changes):
             self._answer(part)
@@ -129,15 +137,12 @@ class Indexer:
             started = time.perf_counter()
             if self._stopping.is_set() or self._somebody_waits(part):
                 break
-        return True
 
-    def _next(self) -> list[Change]:
-        if wanted := self._waiters.wanted(limit=URGENT):
-            asked = set(wanted)
-            found = self._feed.since(wanted[0] - 1, limit=URGENT)
-            if urgent := [change for change in found if change.position in asked]:
-                return urgent
-        return self._feed.pending(limit=GROUP)
+    def _answer_for_others(self, wanted: Sequence[int], changes: Sequence[Change]) -> None:
+        """Tell those who wait for changes that are applied already, by another process or in an earlier step."""
+        taken = {change.position for change in changes}
+        if missing := [position for position in wanted if position not in taken]:
+            self._waiters.settle(sorted(self._feed.applied_among(missing)), self._applied)
 
     def _somebody_waits(self, part: Sequence[Change]) -> bool:
         """Return whether to leave the backlog for those who wait by name."""

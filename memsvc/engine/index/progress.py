@@ -42,6 +42,12 @@ class Waiters:
                     break
         return list(found)[:limit]
 
+    @property
+    def is_anybody_waiting(self) -> bool:
+        """Return whether there is a future that is not done."""
+        with self._lock:
+            return any(not future.cancelled() for _, future in (*self._exact, *self._until))
+
     def settle(self, positions: Sequence[int], applied: int) -> None:
         """Answer everybody whose wait is over: *positions* were applied, and all up to *applied*."""
         done: list[Future[None]] = []

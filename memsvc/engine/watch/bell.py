@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from memsvc.ports.feed import IndexFeed
+
 Ring: TypeAlias = Callable[[], None]
 
 
@@ -46,3 +48,24 @@ class Bell:
             rings = [ring for waiting in self._waiting.values() for ring in waiting]
         for ring in rings:
             ring()
+
+
+class Lookout:
+    """Looks for what other processes commit, and wakes everybody then."""
+
+    def __init__(self, feed: IndexFeed, bell: Bell) -> None:
+        """Ring *bell* when the *feed* has moved since the last look."""
+        self._feed = feed
+        self._bell = bell
+        self._head = -1
+
+    def look(self) -> None:
+        """Look once; to be called by one thread.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached; who waits is woken by the next look that succeeds.
+        """
+        head = self._feed.head()
+        if head != self._head:
+            self._head = head
+            self._bell.ring_all()

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from backends.sql.sqlite import SqliteDriver
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
@@ -278,13 +279,16 @@ class _Plans:
 
     def __init__(self, store: SqlMetadataStore) -> None:
         self._database = store._database
+        driver = store._database.driver
+        assert isinstance(driver, SqliteDriver)
+        self._path = driver.path
         self.lines: list[str] = []
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
         _Cursor.noted.clear()
         yield
-        with closing(sqlite3.connect(self._database.path)) as connection:
+        with closing(sqlite3.connect(self._path)) as connection:
             for statement, parameters in _Cursor.noted:
                 if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
                     plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)

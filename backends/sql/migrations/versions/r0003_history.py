@@ -15,10 +15,13 @@ def upgrade() -> None:
     """Add columns and tables, and let revisions begin when their memory says that it was changed."""
     op.add_column("memories", sa.Column("valid_from", _Number))
     op.add_column("memories", sa.Column("valid_to", _Number))
+    changed = "json_extract(snapshot, '$.update_time')"
+    if op.get_bind().dialect.name == "postgresql":
+        changed = "(snapshot::json->>'update_time')::bigint"
     op.execute(
-        "UPDATE revisions SET time = CASE WHEN snapshot IS NULL"
+        "UPDATE revisions SET time = CASE WHEN snapshot IS NULL"  # noqa: S608 - our own words
         ' THEN (SELECT update_time FROM memories WHERE memories."row" = revisions."row")'
-        " ELSE json_extract(snapshot, '$.update_time') END"
+        f" ELSE {changed} END"
     )
     op.create_table(
         "checkpoints",

@@ -1,0 +1,87 @@
+"""Changes that one process takes to apply them, so that no other does meanwhile.
+
+Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is read; so
+two processes with two changes of one memory could leave its older state in an index. The claim is an advisory lock of
+the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the rows of the outbox
+would keep the claimant itself from marking, part by part, what it has applied, and an erasure from going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from backends.sql.database import Database
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept
+from backends.sql.tables import IS_PENDING, outbox
+
+CLAIMED = 128
+"""Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
+LOOKED_AT = 1024
+"""How far down the list of pending changes one looks for some that nobody has."""
+_LOCK = 1_835_363_700
+CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
+
+
+@contextmanager
+def claimed(database: Database, wanted: Sequence[int], limit: int) -> Iterator[list[list[Any]]]:
+    """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest."""
+    if not database.driver.is_shared:
+        with database.reading() as connection:
+            found = _found(connection, wanted, limit, is_shared=False)
+        yield found
+        return
+    with database.noting() as connection:
+        yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True)
+
+
+def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
+    """Return those of *positions* that are not applied."""
+    statement = sa.select(outbox.c.position).where(IS_PENDING, _is_wanted())
+    with database.reading() as connection:
+        return set(connection.execute(statement, {"wanted": list_parameter(positions)}).scalars())
+
+
+def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    if wanted:
+        parameters = {"wanted": list_parameter(wanted), "far": len(wanted), "limit": limit}
+        found = _rows(connection, _select_wanted(is_shared=is_shared), parameters)
+    if not found:
+        parameters = {"far": LOOKED_AT if is_shared else limit, "limit": limit}
+        found = _rows(connection, _select_oldest(is_shared=is_shared), parameters)
+    return sorted(found)
+
+
+def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[list[Any]]:
+    [(text,)] = run_kept(connection, statement, parameters)
+    return rows_of_text(text)
+
+
+def _is_wanted() -> sa.ColumnElement[bool]:
+    return is_listed(outbox.c.position, "wanted")
+
+
+@cache
+def _select_wanted(*, is_shared: bool) -> sa.Select[Any]:
+    return _select(sa.and_(IS_PENDING, _is_wanted()), is_shared=is_shared)
+
+
+@cache
+def _select_oldest(*, is_shared: bool) -> sa.Select[Any]:
+    return _select(IS_PENDING, is_shared=is_shared)
+
+
+def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[Any]:
+    pending = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("far"))
+    near = pending.subquery("near")
+    chosen = sa.select(near).limit(sa.bindparam("limit"))
+    if is_shared:
+        # Asked one by one in this order, and not beyond the limit: whoever is asked is locked.
+        name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
+        chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
+    return sa.select(gathered_rows(*chosen.subquery("chosen").c))

@@ -1,0 +1,103 @@
+"""SQLite: a file that one process has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from backends.sql.dialect import run_text
+from backends.sql.settings import Durability, SqlSettings
+
+LOG_BYTES = 64 * 1024 * 1024
+"""What the log may keep of the disk after a large transaction."""
+
+
+class SqliteDriver:
+    """`backends.sql.driver.Driver`."""
+
+    is_shared = False
+
+    def __init__(self, path: Path, settings: SqlSettings) -> None:
+        """Open nothing yet; connections are made when they are first needed."""
+        self.path = path
+        url = sa.URL.create("sqlite", database=str(path))
+        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+
+        def prepare(connection: Any, _record: object) -> None:
+            _prepare(connection, settings)
+
+        sa.event.listen(self._engine, "connect", prepare)
+
+    def connect(self) -> sa.Connection:
+        """Open the file."""
+        return self._engine.connect()
+
+    def is_usable(self, _connection: sa.Connection) -> bool:
+        """Return True: a file does not go away."""
+        return True
+
+    def is_clean(self, connection: sa.Connection) -> bool:
+        """Return whether it was not found broken."""
+        return not connection.invalidated
+
+    def begin_snapshot(self, connection: sa.Connection) -> None:
+        """Begin; the state is that of the first look."""
+        run_text(connection, "BEGIN")
+
+    def begin_write(self, connection: sa.Connection) -> None:
+        """Take the writer's lock at once."""
+        run_text(connection, "BEGIN IMMEDIATE")
+
+    def begin_note(self, connection: sa.Connection) -> None:
+        """Do as for any write: SQLite has one writer."""
+        self.begin_write(connection)
+
+    def commit(self, connection: sa.Connection) -> None:
+        """Commit."""
+        run_text(connection, "COMMIT")
+
+    def undo(self, connection: sa.Connection) -> None:
+        """Take back, unless a failure (a full disk) made SQLite end the transaction itself."""
+        if getattr(connection.connection.driver_connection, "in_transaction", True):
+            connection.exec_driver_sql("ROLLBACK")
+
+    def settle(self, connection: sa.Connection) -> bool:
+        """Bring the log into the file and make it empty."""
+        [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        return not is_busy
+
+    def rewrite(self, connection: sa.Connection) -> None:
+        """Write the whole file anew."""
+        run_text(connection, "VACUUM")
+        self.settle(connection)
+
+    def storage_bytes(self, _connection: sa.Connection) -> int:
+        """Return the size of the file and of its log."""
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Dispose of the engine."""
+        self._engine.dispose()
+
+
+def _prepare(connection: Any, settings: SqlSettings) -> None:
+    """Set a fresh connection of the driver up; transactions are begun by us, never by the driver."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    synchronous = "FULL" if settings.durability is Durability.FULL else "NORMAL"
+    for pragma in (
+        f"busy_timeout = {int(settings.wait_seconds * 1000)}",
+        "journal_mode = WAL",
+        f"synchronous = {synchronous}",
+        f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
+        "temp_store = MEMORY",
+        # What is purged is to be gone from the file too, not only from its directory of pages.
+        "secure_delete = ON",
+        f"journal_size_limit = {LOG_BYTES}",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

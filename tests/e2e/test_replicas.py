@@ -1,0 +1,98 @@
+"""Two servers over one PostgreSQL: what one acknowledged the other knows, also when the first is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT, get, list_all, write
+from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.e2e.watchers import watching
+from tests.postgres_server import schema
+
+STORED = types.WAIT_FOR_STORED
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two servers that share a schema. Each has indexes of its own, which these tests do not ask."""
+    folder = tmp_path_factory.mktemp("replicas")
+    with schema() as url, ExitStack() as stack:
+        environment = {**FAST, "MEMSVC_METADATA__OPTIONS__URL": url}
+        one, other = (stack.enter_context(ServerProcess(folder / name, environment)) for name in ("one", "other"))
+        yield one, other
+
+
+@pytest.fixture
+def both(replicas: tuple[ServerProcess, ServerProcess]) -> Iterator[tuple[Stubs, Stubs]]:
+    """The stubs of both."""
+    with replicas[0].stubs() as one, replicas[1].stubs() as other:
+        yield one, other
+
+
+def _core(stubs: Stubs, scope: types.Scope) -> list[str]:
+    request = context_pb.LoadCoreRequest(scope=scope)
+    return [memory.id for memory in stubs.search.LoadCore(request, timeout=TIMEOUT).core]
+
+
+def test_each_reads_and_watches_what_the_other_writes(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """A watch on one is told the changes made by both, once and in the order of commits."""
+    one, other = both
+    with watching(other, scope) as reader, ThreadPoolExecutor(4) as pool:
+        written = list(
+            pool.map(
+                lambda number: write(both[number % 2], scope, f"no {number}", wait_for=STORED).memory, range(COUNT)
+            )
+        )
+        told = [change.memory_id for change in reader.read(COUNT)]
+
+    assert sorted(told) == sorted(memory.id for memory in written)
+    assert {get(one, scope, memory.id).content for memory in written} == {f"no {number}" for number in range(COUNT)}
+
+
+def test_what_is_loaded_at_a_start_follows_the_other(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """It is kept in memory by each, and is as new as the store all the same."""
+    one, other = both
+    core = types.Memory(content="我叫阿达。", layer=types.MEMORY_LAYER_CORE)
+    assert _core(other, scope) == []
+    first = write(one, scope, core, wait_for=STORED).memory.id
+    assert _core(one, scope) == _core(other, scope) == [first]
+
+    second = write(other, scope, types.Memory(content="My name is Ada.", layer=core.layer), wait_for=STORED).memory.id
+
+    assert set(_core(one, scope)) == set(_core(other, scope)) == {first, second}
+
+
+def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """Whoever is asked, and however often, the answer is the first one."""
+    with ThreadPoolExecutor(6) as pool:
+        ids = set(
+            pool.map(
+                lambda number: write(both[number % 2], scope, "once", request_id="r", wait_for=STORED).memory.id,
+                range(6),
+            )
+        )
+    assert len(ids) == 1
+
+
+def test_what_a_killed_one_acknowledged_is_there(
+    replicas: tuple[ServerProcess, ServerProcess], scope: types.Scope
+) -> None:
+    """The other goes on at once, and repeats the answers of the dead one."""
+    with replicas[0].stubs() as one:
+        written = [write(one, scope, f"kept {number}", request_id=f"r{number}", wait_for=STORED) for number in range(5)]
+    replicas[0].kill()
+    with replicas[1].stubs() as other:
+        again = [write(other, scope, f"kept {number}", request_id=f"r{number}", wait_for=STORED) for number in range(5)]
+        later = write(other, scope, "later", wait_for=STORED)
+        assert [reply.memory.id for reply in again] == [reply.memory.id for reply in written]
+        assert len(list_all(other, scope)) == 6
+    replicas[0].start()
+    with replicas[0].stubs() as one:
+        assert get(one, scope, later.memory.id).content == "later"

@@ -1,0 +1,153 @@
+"""PostgreSQL's own: which indexes it takes before it has statistics, lost connections, and what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from pydantic import SecretStr, ValidationError
+
+from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from backends.sql.dialect import list_parameter
+from backends.sql.errors import translate
+from backends.sql.reads import _select_candidates, _select_gathered
+from backends.sql.settings import Durability
+from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing import factories
+from memsvc.testing.store_seams import ADA, insert
+from tests.postgres_server import down, emptied
+
+SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Give an empty schema."""
+    with emptied("postgres") as url:
+        yield url
+
+
+@pytest.fixture
+def shared(url: str, context: BackendContext) -> Iterator[SqlMetadataStore]:
+    """Open a store on it."""
+    with SQL.open(SqlSettings(url=SecretStr(url)), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        yield store
+
+
+def _plan(store: SqlMetadataStore, statement: sa.Select[Any], parameters: Mapping[str, Any]) -> str:
+    with store._database.reading() as connection:
+        compiled: Any = statement.compile(dialect=connection.dialect)
+        cursor = connection.connection.cursor()
+        cursor.execute(f"EXPLAIN {compiled}", tuple(parameters[name] for name in compiled.positiontup))
+        return "\n".join(row[0] for row in cursor.fetchall())
+
+
+def test_memories_are_found_by_row_and_id_before_there_are_statistics(shared: SqlMetadataStore) -> None:
+    """Not by their owner, who may have most of them; statistics come a minute after many were written."""
+    insert(shared, *(factories.memory(f"{number} {'x' * 100}") for number in range(3000)))
+    place = {"owner": ADA.owner} | {f"project_{number}": name for number, name in enumerate(ADA.project_ids)}
+    projects = len(ADA.project_ids)
+    plans = {
+        _plan(shared, _select_candidates(projects), {"row": list_parameter([1, 2]), **place}): "memories_pkey",
+        _plan(shared, _select_gathered("row", projects), {"row": list_parameter([1]), **place}): "memories_pkey",
+        _plan(shared, _select_gathered("id", projects), {"id": list_parameter(["a"]), **place}): "unique_memory_id",
+    }
+    for plan, index in plans.items():
+        assert f" {index} " in plan, plan
+        assert "Seq Scan" not in plan, plan
+
+
+def _outcome(store: MetadataStore) -> str:
+    try:
+        store.ping()
+        insert(store, Record(factories.memory(), is_unique=False))
+    except BackendUnavailableError:
+        return "unavailable"
+    return "written"
+
+
+def test_connections_are_made_anew_when_the_server_was_away(shared: SqlMetadataStore) -> None:
+    """While it is away every call says so, reads and writes; after it is back the first call works."""
+    with shared._database.reading():
+        shared.ping()  # So that two connections lie idle.
+    assert _outcome(shared) == "written"
+    with down():
+        assert [_outcome(shared) for _ in range(3)] == ["unavailable"] * 3
+    assert [_outcome(shared) for _ in range(3)] == ["written"] * 3
+
+
+def test_a_connection_lost_in_a_transaction_loses_the_transaction(shared: SqlMetadataStore) -> None:
+    """It says so, at the latest when it would be committed, and the next one works."""
+    with pytest.raises(BackendUnavailableError), shared.transaction() as transaction:
+        transaction.insert([Record(factories.memory("lost"))])
+        with shared._database.reading() as other:
+            other.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            )
+    assert _outcome(shared) == "written"
+    assert shared.memories.counts(reach=ADA).total == 1
+
+
+def test_a_failed_statement_that_was_passed_over_is_no_commit(shared: SqlMetadataStore) -> None:
+    """PostgreSQL would take the transaction back without a word."""
+    database = shared._database
+    with pytest.raises(MemsvcError), database.writing() as connection:
+        connection.exec_driver_sql("UPDATE counters SET last_row = 7")
+        with pytest.raises(MemsvcError), translate():
+            connection.exec_driver_sql("SELECT 1 / 0")
+    assert insert(shared, factories.memory())[0].row == 1
+
+
+def test_it_is_not_copied_as_a_file(shared: SqlMetadataStore, tmp_path: Path) -> None:
+    """The server has tools for that, which the error names."""
+    with pytest.raises(CapabilityMissingError, match="pg_dump"):
+        list(shared.copies.copy(tmp_path))
+    assert shared.copies.counts()["memories"] == 0
+
+
+def test_what_was_removed_leaves_the_tables(shared: SqlMetadataStore) -> None:
+    """Both ways work beside a reader, and the size is told."""
+    insert(shared, factories.memory())
+    assert shared.erasures.settle()
+    shared.erasures.rewrite()
+    assert shared.storage_bytes() > 100_000
+
+
+@pytest.mark.parametrize(("durability", "waits"), [(Durability.FULL, "on"), (Durability.NORMAL, "off")])
+def test_a_commit_waits_for_the_disk_as_was_chosen(
+    url: str, context: BackendContext, durability: Durability, waits: str
+) -> None:
+    """Also where the user's own setting is not to wait."""
+    address = f"{url}%20-csynchronous_commit%3Doff"
+    with SQL.open(SqlSettings(url=SecretStr(address), durability=durability), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        with store._database.reading() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == waits
+
+
+def test_a_server_that_is_not_there_is_unavailable(context: BackendContext, tmp_path: Path) -> None:
+    """The store does not open, and the password is not told."""
+    settings = SqlSettings(url=SecretStr(f"postgresql://ada:{SECRET}@/db?host={tmp_path}"), wait_seconds=1)
+    with pytest.raises(BackendUnavailableError) as caught, SQL.open(settings, context):
+        pass
+    assert isinstance(caught.value.__cause__, sa.exc.OperationalError)
+    assert SECRET not in f"{caught.value} {caught.value.__cause__} {settings!r}"
+    assert isinstance(caught.value.__cause__.orig, psycopg.Error)
+
+
+@pytest.mark.parametrize(
+    "options", [{"url": f"mysql://ada:{SECRET}@host/db"}, {"url": f"postgresql://ada:{SECRET}@host/db", "path": "a.db"}]
+)
+def test_an_address_that_cannot_be_used_is_refused(options: dict[str, str]) -> None:
+    """With what to write instead, and without what was written."""
+    with pytest.raises(ValidationError) as caught:
+        SqlSettings.model_validate(options)
+    assert "postgresql://" in str(caught.value) or "not both" in str(caught.value)
+    assert SECRET not in str(caught.value)

