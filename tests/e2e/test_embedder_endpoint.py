@@ -71,15 +71,15 @@ def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
             assert contents(stubs, "nurse", KEYWORD) == [ENGLISH]
 
             model.start()
-            until(lambda: not diagnosed(stubs).pending)
+            until(lambda: not diagnosed(stubs).outbox.pending)
             until(lambda: not search(stubs, SCOPE, "Who is a nurse?", mode=HYBRID).degraded)
             assert contents(stubs, "Who helps patients in Portugal?", SEMANTIC)[0] == ENGLISH
             assert contents(stubs, "王小明喜欢喝什么？", SEMANTIC)[0] == CHINESE
             diagnosis = diagnosed(stubs)
             assert diagnosis.healthy, diagnosis
-            assert {("multilingual-e5-small" in one.model, one.dimension) for one in diagnosis.indexes if one.model} == {
-                (True, 384)
-            }
+            assert {
+                ("multilingual-e5-small" in one.model, one.dimension) for one in diagnosis.indexes if one.model
+            } == {(True, 384)}
 
     log = server.log.read_text()
     assert KEY not in log

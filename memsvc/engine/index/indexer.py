@@ -108,8 +108,13 @@ class Indexer:
                 busy = self._step()
             except BackendClosedError:
                 return
-            except Exception as error:
+            except BackendUnavailableError as error:
                 self._fall_back(error, failures)
+                failures += 1
+                continue
+            except Exception:
+                log.exception("indexing failed and will be tried again")
+                self._stopping.wait(_backoff(failures))
                 failures += 1
                 continue
             if failures:
@@ -119,16 +124,11 @@ class Indexer:
                 self._wake.wait(OTHERS_SECONDS if self._waiters.is_anybody_waiting else IDLE_SECONDS)
                 self._wake.clear()
 
-    def _fall_back(self, error: Exception, failures: int) -> None:
-        """Wait for the next try; while it is a backend that is away, keep at least words up to date."""
-        pause = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
-        if not isinstance(error, BackendUnavailableError):
-            log.error("indexing failed and will be tried again", exc_info=error)
-            self._stopping.wait(pause)
-            return
+    def _fall_back(self, error: BackendUnavailableError, failures: int) -> None:
+        """Wait for the next try; meanwhile keep at least words up to date."""
         level = logging.DEBUG if failures else logging.WARNING
         log.log(level, "indexing waits, words go ahead: %s", error.message)
-        until = time.monotonic() + pause
+        until = time.monotonic() + _backoff(failures)
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
             self._go_ahead_with_words()
             self._wake.wait(left)
@@ -189,6 +189,10 @@ class Indexer:
         if self._applied >= self._replay_to:
             self._caught_up.set()
         self._waiters.settle((), self._applied)
+
+
+def _backoff(failures: int) -> float:
+    return BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
 
 
 def _done() -> Future[None]:
