@@ -27,7 +27,7 @@ def dimension_of(space: str, directory: Path, ask: Callable[[], int]) -> int:
         found = ask()
     except BackendUnavailableError as error:
         problem = (
-            f"{error.problem}, and how long its vectors are is not known yet: start the endpoint first, or set "
+            f"{error.problem}; how long its vectors are is not known yet: once it answers that is learned, or set "
             "dimensions among its options"
         )
         raise BackendUnavailableError(NAME, retry_seconds=error.retry_seconds, problem=problem) from error

@@ -38,4 +38,4 @@ def problem_of(error: openai.OpenAIError) -> str:
         return "does not answer in time"
     if isinstance(error, openai.APIStatusError):
         return _PROBLEMS.get(error.status_code, f"answers with the HTTP status {error.status_code}")
-    return "cannot be reached"
+    return "cannot be reached: check that it is up, and base_url among its options"
