@@ -45,12 +45,12 @@ check: install-dev  ## Format, lint, types, import rules, the API's rules, fresh
 	$(BIN)/buf breaking proto --against proto/released.binpb
 	$(BIN)/python proto/generate.py --check
 
-fresh: install-dev  ## Make the generated code and the README's list of settings anew, and format
+fresh: install-dev  ## Make the generated code and docs/settings.md anew, and format
 	$(BIN)/buf format -w proto
 	$(BIN)/python proto/generate.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/memsvc settings --into README.md
+	$(BIN)/memsvc settings --into docs/settings.md
 
 bench: install-dev  ## Measure latency, throughput, import and retrieval quality (DATA=FILE of tests/bench/README.md)
 	$(BIN)/python -m tests.bench $(if $(DATA),--data $(DATA),)

@@ -1,4 +1,4 @@
-"""The list of all settings: whole, true, and as it stands in the README."""
+"""The list of all settings: whole, true, and as it stands in docs/settings.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memsvc.settings import load_settings
 from memsvc.settings.catalogue import Setting, catalogue
 from tests.embedding_endpoint import failed, serving
 
-README = Path(__file__).resolve().parents[3] / "README.md"
+LIST = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -33,9 +33,9 @@ def everything() -> tuple[Setting, ...]:
     return known.settings
 
 
-def test_the_readme_lists_what_there_is() -> None:
+def test_the_list_is_fresh() -> None:
     """Every setting of memsvc and its own backends, as `make fresh` puts it there."""
-    told = README.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    told = LIST.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
 
     assert told.strip() == run("--markdown").strip(), "run `make fresh`"
 
