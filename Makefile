@@ -45,11 +45,12 @@ check: install-dev  ## Format, lint, types, import rules, the API's rules, fresh
 	$(BIN)/buf breaking proto --against proto/released.binpb
 	$(BIN)/python proto/generate.py --check
 
-fresh: install-dev  ## Make the generated code anew, and format
+fresh: install-dev  ## Make the generated code and docs/settings.md anew, and format
 	$(BIN)/buf format -w proto
 	$(BIN)/python proto/generate.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/memsvc settings --into docs/settings.md
 
 bench: install-dev  ## Measure latency, throughput, import and retrieval quality (DATA=FILE of tests/bench/README.md)
 	$(BIN)/python -m tests.bench $(if $(DATA),--data $(DATA),)
@@ -59,7 +60,7 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
 	rm -f requirements.lock requirements-dev.lock
-	$(COMPILE) --extra wordllama --extra openai --extra otel --extra s3 --extra postgres --group test --group dev -o requirements-dev.lock
+	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --group test --group dev -o requirements-dev.lock
 	$(COMPILE) -c requirements-dev.lock -o requirements.lock
 
 clean:  ## Remove what was installed and made here

@@ -9,6 +9,9 @@ import structlog
 
 from memsvc.settings import LogFormat, LogSettings
 
+QUIET = ("alembic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "fastembed", "huggingface_hub")
+"""Libraries that tell more than anybody asked for: clients of models even log what they send, at their lower levels."""
+
 
 class _Lines(structlog.WriteLogger):
     """Writes the service's own lines straight to stderr: a record of the standard library takes twice the time."""
@@ -39,7 +42,8 @@ def configure(settings: LogSettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
     logging.basicConfig(level=settings.level, handlers=[handler], force=True)
     structlog.configure(
         processors=[*shared, *rendering],

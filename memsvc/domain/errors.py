@@ -181,13 +181,14 @@ class LimitExceededError(MemsvcError):
 
 
 class BackendUnavailableError(MemsvcError):
-    """A store, an index or a model cannot be reached now; nothing was changed."""
+    """A store, an index or a model cannot be reached now, or cannot be used; nothing was changed."""
 
     reason = "BACKEND_UNAVAILABLE"
 
-    def __init__(self, backend: str, *, retry_seconds: float = 1.0) -> None:
-        super().__init__(f"The backend {backend!r} cannot be reached.", backend=backend)
+    def __init__(self, backend: str, *, retry_seconds: float = 1.0, problem: str = "cannot be reached") -> None:
+        super().__init__(f"The backend {backend!r} {problem}.", backend=backend)
         self.backend = backend
+        self.problem = problem
         self.retry_seconds = retry_seconds
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class BackendSettings(BaseModel):
     """Base of every backend's options: frozen, and a name that does not exist is refused by name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
-    """Where everything is kept. One process at a time opens it."""
+    """Where everything is kept; by default in the platform's folder for user data. One process at a time opens it."""
     server: ServerSettings = ServerSettings()
     """Listening and limits."""
     access: AccessSettings = AccessSettings()

@@ -67,6 +67,15 @@ class Applying:
         finally:
             beside.result()
 
+    def write_words(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Write into the live index of words alone.
+
+        Raises:
+            BackendUnavailableError: It cannot be reached.
+        """
+        with self._lock:
+            self._write(self._lexical, rows, documents)
+
     @staticmethod
     def _write(side: Side, rows: Sequence[int], documents: Sequence[Document]) -> None:
         if side.is_current():

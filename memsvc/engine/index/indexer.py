@@ -8,10 +8,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from memsvc.domain.errors import BackendClosedError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Change
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.progress import Waiters
+from memsvc.engine.index.words_ahead import WordsAhead
 from memsvc.engine.performance import Performance
 from memsvc.ports.feed import IndexFeed
 
@@ -34,6 +35,7 @@ class Indexer:
     def __init__(self, feed: IndexFeed, applying: Applying, performance: Performance) -> None:
         self._feed = feed
         self._applying = applying
+        self._words = WordsAhead(feed, applying)
         self._performance = performance
         self._waiters = Waiters()
         self._wake = threading.Event()
@@ -104,17 +106,43 @@ class Indexer:
         while not self._stopping.is_set():
             try:
                 busy = self._step()
-                failures = 0
             except BackendClosedError:
                 return
-            except Exception:
-                log.exception("indexing failed and will be tried again")
-                self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            except BackendUnavailableError as error:
+                self._fall_back(error, failures)
                 failures += 1
                 continue
+            except Exception:
+                log.exception("indexing failed and will be tried again")
+                self._stopping.wait(_backoff(failures))
+                failures += 1
+                continue
+            if failures:
+                log.info("indexing goes on")
+            failures = 0
             if not busy:
                 self._wake.wait(OTHERS_SECONDS if self._waiters.is_anybody_waiting else IDLE_SECONDS)
                 self._wake.clear()
+
+    def _fall_back(self, error: BackendUnavailableError, failures: int) -> None:
+        """Wait for the next try; meanwhile keep at least words up to date."""
+        level = logging.DEBUG if failures else logging.WARNING
+        log.log(level, "indexing waits, words go ahead: %s", error.message)
+        until = time.monotonic() + _backoff(failures)
+        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
+            self._go_ahead_with_words()
+            self._wake.wait(left)
+            self._wake.clear()
+
+    def _go_ahead_with_words(self) -> None:
+        try:
+            reached = self._words.catch_up(self._applied, is_over=self._stopping.is_set)
+        except BackendUnavailableError as error:
+            log.debug("words cannot go ahead: %s", error.message)
+            return
+        if reached >= self._replay_to:
+            # Searches can be answered, by words at least; they say themselves what they do without.
+            self._caught_up.set()
 
     def _step(self) -> bool:
         wanted = self._waiters.wanted(limit=URGENT)
@@ -161,6 +189,10 @@ class Indexer:
         if self._applied >= self._replay_to:
             self._caught_up.set()
         self._waiters.settle((), self._applied)
+
+
+def _backoff(failures: int) -> float:
+    return BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
 
 
 def _done() -> Future[None]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 
-from memsvc.domain.errors import MemsvcError, ReindexRunningError
+from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.engine.index.lull import Lull
 from memsvc.engine.index.rebuild import Rebuild
@@ -101,13 +101,18 @@ class Reindex:
         """Give the indexes of an empty store their first generation, which takes no time worth naming.
 
         An index that was lost while there are memories is left to upkeep: searches are degraded until it is rebuilt.
+        So is one that cannot be made now, as when the model is away.
         """
         if self._feed.indexable():
             return
         for side in self._sides.values():
-            if side.is_stale():
+            if not side.is_stale():
+                continue
+            try:
                 for step in self._rebuild.run(side):
                     log.debug("first generation: %s", step)
+            except BackendUnavailableError as error:
+                log.warning("%s: the first generation has to wait: %s", side.kind, error.message)
 
     def stale(self) -> list[IndexKind]:
         """Return the indexes that have no generation of the model and analysis in use."""
@@ -214,6 +219,8 @@ class Upkeep:
                     break
         except ReindexRunningError:
             log.debug("a reindex is running; upkeep will look again")
+        except BackendUnavailableError as error:
+            log.warning("upkeep waits and will look again: %s", error.message)
         except Exception:
             log.exception("upkeep failed and will be tried again")
         finally:

@@ -66,6 +66,7 @@ class Diagnose:
         pending = self._feed.pending_count()
         found.extend(warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress))
         found.extend(self._failing(broken))
+        found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
         found.extend(notice for notices in self._others for notice in notices())
         found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
@@ -114,6 +115,15 @@ class Diagnose:
                     f"{port}: {operation} failed the last time ({message}); searches do without the index. It is "
                     "built anew by itself when that lasts; Reindex in mode REBUILD does so at once.",
                 )
+
+    def _not_embedding(self, broken: set[str]) -> Iterator[Notice]:
+        """Tell what the embedder failed with, although it answers a ping: a wrong model's name, or other vectors."""
+        for operation, message in self._troubles.of("embedder").items() if "embedder" not in broken else ():
+            yield Notice(
+                "EMBEDDER_FAILING",
+                f"embedder: {operation} failed the last time ({message}); until it succeeds, what is written is found "
+                "by words alone, and searches say so.",
+            )
 
     def _other_model(self) -> Iterator[Notice]:
         manifest = self._vectors.manifest

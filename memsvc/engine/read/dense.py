@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from memsvc.domain.entries import Hit, View
-from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError, MemsvcError
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, DimensionMismatchError, MemsvcError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.query import SearchQuery
@@ -22,6 +22,9 @@ from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 
 BEING_BUILT = "vectors (the index is being built)"
+EMBEDDING = "the vector of the query"
+EMBEDDING_SHARE = 0.75
+"""So much of the time left the query's embedding may take; the rest is for answering by words without it."""
 Timing: TypeAlias = tuple[str, float, float]
 """A stage, when it began and how long it took."""
 
@@ -93,7 +96,12 @@ class Dense:
     def _awaited(
         self, embedding: Future[tuple[_Point, float]], asked: Asked, where: Filter | None, started: float
     ) -> DenseFound:
-        point, embedded = embedding.result()
+        remaining = asked.deadline.remaining()
+        try:
+            point, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
+        except TimeoutError as error:
+            embedding.cancel()
+            raise DeadlineExceededError(EMBEDDING) from error
         return self._found(self._begin(point, asked, where), asked, where, (started, embedded))
 
     def _found(self, begun: _Begun, asked: Asked, where: Filter | None, moments: tuple[float, float]) -> DenseFound:

@@ -45,9 +45,10 @@ COMMANDS = (
     "reindex",
     "check-integrity",
     "backends",
+    "settings",
     "session",
 )
-LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "reminders", "session"}
+LOCAL = {"serve", "check", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session"}
 """The commands that talk to no running service, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),

