@@ -12,7 +12,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def place(kind: str) -> Iterator[Callable[..., Connection]]:
         return connected(type(settings).model_validate({**settings.model_dump(), **given}), name)
 
     yield real
-    with QdrantClient(**_options()) as client:
+    with closing(QdrantClient(**_options())) as client:
         for one in client.get_collections().collections:
             if any(one.name.startswith(prefix) for prefix in prefixes):
                 client.delete_collection(one.name)

@@ -173,8 +173,10 @@ def _done(result: object) -> Any:
 def served(keeper: Keeper, *, port: int = 0) -> Iterator[int]:
     """Serve what the keeper keeps, and give the port; leaving breaks off every call."""
     server = grpc.server(ThreadPoolExecutor(8), options=UNLIMITED)
-    collections_service.add_CollectionsServicer_to_server(Collections(keeper), server)
-    points_service.add_PointsServicer_to_server(Points(keeper), server)
+    collections_service.add_CollectionsServicer_to_server(  # type: ignore[no-untyped-call]  # Generated.
+        Collections(keeper), server
+    )
+    points_service.add_PointsServicer_to_server(Points(keeper), server)  # type: ignore[no-untyped-call]  # Generated.
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     try:

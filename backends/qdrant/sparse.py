@@ -4,8 +4,8 @@ How entries are weighed, and what a hash of terms costs, says `backends.qdrant.s
 entries is fixed with a generation: that of up to 1 000 random entries of the generation before, or the setting
 `average_terms` for the first one. On a collection of several shards each shard knows the rarity within itself.
 
-A term of a search that no entry holds is replaced by the words one edit away, each with `FORGIVEN` of the weight that it
-would have had: the server weighs by rarity whatever it is asked, so no term can have a fixed weight.
+A term of a search that no entry holds is replaced by the words one edit away, each with `FORGIVEN` of the weight that
+it has by itself: the server weighs by rarity whatever it is asked, so no term can have a fixed weight.
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ class QdrantSparseIndex:
 
     def _average(self) -> float:
         """Return how many terms the entries of the live generation have on average."""
-        lengths = self._reading.of_live(self._sampled, [])
+        none: list[int] = []
+        lengths = self._reading.of_live(self._sampled, none)
         return sum(lengths) / len(lengths) if any(lengths) else self._settings.average_terms
 
     def _sampled(self, live: Live[LexicalManifest]) -> list[int]:

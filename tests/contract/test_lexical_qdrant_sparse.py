@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from backends.qdrant.connection import Connection
-from backends.qdrant.sparse import NAME, QdrantSparseIndex
 from backends.qdrant.server_settings import QdrantSparseSettings
+from backends.qdrant.sparse import NAME, QdrantSparseIndex
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing.lexical import LexicalIndexContract
 from tests.qdrant_places import PLACES, context, place, sparse_settings
