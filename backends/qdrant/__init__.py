@@ -1,7 +1,7 @@
 """Qdrant behind the ports of the indexes.
 
-`EDGE` is Qdrant's own engine without its server, in a supervised child process. `SERVER` and `SPARSE` are the vectors and
-the words of a Qdrant server, which several processes share.
+`EDGE` is Qdrant's own engine without its server, in a supervised child process. `SERVER` and `SPARSE` are the vectors
+and the words of a Qdrant server, which several processes share.
 
 The names are resolved on first use, since the child imports this package too and has no need of pydantic, numpy or
 the domain: without them it starts in a third of the time and holds 40 MB less.

@@ -181,39 +181,35 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
     with told():
         from memsvc import logs  # noqa: PLC0415 - a quick start
         from memsvc.data_directory import owned  # noqa: PLC0415
-        from memsvc.wiring.backends import opened  # noqa: PLC0415
+        from memsvc.wiring.checking import checked, remarks  # noqa: PLC0415
 
         settings = _settings(config, data_dir)
         _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
-        with owned(settings.data_dir, visits=True) as directory, opened(settings, directory.path) as backends:
-            found = [_pinged(pinged.port, pinged.name, pinged.ping) for pinged in backends.pinged()]
-    write_table(("port", "backend", "state", ">ms"), found, title=f"Data in {settings.data_dir}")
-    if any(state != "well" for _, _, state, _ in found):
+        with owned(settings.data_dir, visits=True) as directory:
+            found = checked(settings, directory.path)
+    rows = [(one.port, one.backend, one.trouble or "well", f"{one.seconds * MILLI:.1f}") for one in found]
+    write_table(
+        ("port", "backend", "state", ">ms"), rows, title=f"Profile {settings.profile}, data in {settings.data_dir}"
+    )
+    for line in (*dict.fromkeys(one.advice for one in found if one.advice), *remarks(settings)):
+        write(line)
+    if any(one.trouble for one in found):
         raise typer.Exit(FAILED)
-
-
-def _pinged(port: str, name: str, ping: Any) -> tuple[str, str, str, str]:
-    from time import perf_counter  # noqa: PLC0415
-
-    from memsvc.domain.errors import MemsvcError  # noqa: PLC0415 - a quick start
-
-    begun = perf_counter()
-    try:
-        ping()
-    except MemsvcError as error:
-        return port, name, str(error), ""
-    return port, name, "well", f"{(perf_counter() - begun) * MILLI:.1f}"
 
 
 def backends(
     *,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
 ) -> None:
-    """List the backends that can be chosen."""
+    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
     from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
+    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
 
     found = found_backends()
+    with told():
+        settings = _settings(config, None)
     if as_json:
         for each in found:
             write(
@@ -222,8 +218,16 @@ def backends(
                 )
             )
         return
-    rows = [(each.port, each.name, each.distribution, each.target) for each in found]
-    write_table(("port", "backend", "offered by", "object"), rows)
+    rows = []
+    for each in found:
+        profiles = [profile.value for profile, chosen in BACKENDS.items() if chosen.get(each.port) == each.name]
+        is_chosen = getattr(settings, each.port).backend == each.name
+        rows.append(
+            (each.port, each.name, "yes" if is_chosen else "", ", ".join(profiles), each.distribution, each.target)
+        )
+    write_table(
+        ("port", "backend", "chosen", "profiles", "offered by", "object"), rows, title=f"Profile {settings.profile}"
+    )
 
 
 def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:

@@ -47,6 +47,11 @@ class DerivedIndex(Protocol[E_contra]):
     `replace` must not be called.
     """
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same entries: then one of them builds for all."""
+        ...
+
     def replace(self, changes: Mapping[int, Sequence[E_contra]]) -> None:
         """Make the entries of each memory (by row) exactly those given; none removes the memory.
 

@@ -73,7 +73,7 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
     optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
     choices |= {port: choice for port, choice in optional.items() if choice.backend != NO_BACKEND}
     specs = {port: load_backend(SAME_PORT.get(port, port), choice.backend) for port, choice in choices.items()}
-    options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
+    options = {port: options_of(port, choice, specs[port].settings) for port, choice in choices.items()}
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
@@ -94,12 +94,17 @@ def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime
     """
     choice = settings.metadata
     spec = load_backend("metadata", choice.backend)
-    options = _options("metadata", choice, spec.settings)
+    options = options_of("metadata", choice, spec.settings)
     with spec.open(options, BackendContext(directory=directory / "metadata", now=now)) as store:
         yield store
 
 
-def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
+def options_of(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
+    """Return the options of a backend as its model has them.
+
+    Raises:
+        StartError: They are wrong.
+    """
     try:
         return model.model_validate(choice.options)
     except ValidationError as error:

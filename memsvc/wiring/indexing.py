@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memsvc.data_directory import DataDirectory
+from memsvc.domain.errors import ReindexRunningError
 from memsvc.domain.report import IndexKind
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
@@ -19,6 +21,7 @@ from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.performance import Performance
+from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
@@ -52,7 +55,10 @@ def indexing(
     }
     applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
     stack.callback(applying.close)
-    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles)
+    leading = Leading(
+        backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
+    )
+    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
     upkeep = Upkeep(

@@ -9,7 +9,9 @@ import pytest
 from backends.qdrant.connection import Connection
 from backends.qdrant.server_settings import QdrantSparseSettings
 from backends.qdrant.sparse import NAME, QdrantSparseIndex
+from memsvc.domain.entries import row_of
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.testing import generations
 from memsvc.testing.lexical import LexicalIndexContract
 from tests.qdrant_places import PLACES, context, place, sparse_settings
 
@@ -19,6 +21,15 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Connection
     """What connects to each place in turn."""
     with place(request.param) as connecting:
         yield connecting
+
+
+@pytest.fixture(scope="module")
+def shared(connect: Callable[..., Connection]) -> Iterator[LexicalIndex]:
+    """An index for all tests that leave its generations alone: making one takes fifty calls."""
+    settings = sparse_settings()
+    index = QdrantSparseIndex(connect(settings, NAME), settings, context())
+    yield index
+    index.close()
 
 
 class TestQdrantSparse(LexicalIndexContract):
@@ -53,6 +64,19 @@ class TestQdrantSparse(LexicalIndexContract):
     def index(self, open_index: Callable[[], LexicalIndex]) -> LexicalIndex:
         """Open a fresh index."""
         return open_index()
+
+    @pytest.fixture
+    def live(self, request: pytest.FixtureRequest) -> LexicalIndex:
+        """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
+        name = request.function.__name__
+        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
+        own = own or "generation" in name or "switch" in name or "removed" in name
+        index: LexicalIndex = request.getfixturevalue("index" if own else "shared")
+        if own or index.manifest is None:
+            self.renew(index, 1)
+        else:
+            index.replace({row_of(entry.entry_id): () for entry in index.inventory()})
+        return index
 
     @pytest.fixture
     def close(self, opened: list[LexicalIndex]) -> Callable[[], None]:

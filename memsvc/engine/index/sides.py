@@ -66,6 +66,11 @@ class Side(Protocol):
         """Return the number of the live generation, 0 without one."""
         ...
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
+        ...
+
     def is_current(self) -> bool:
         """Return whether the live generation can take writes: it exists, and for vectors, its model is at hand."""
         ...
@@ -135,6 +140,11 @@ class LexicalSide:
     def __init__(self, index: LexicalIndex) -> None:
         self._index = index
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
+        return self._index.is_shared
+
     def generation(self) -> int:
         """Return the number of the live generation, 0 without one."""
         manifest = self._index.manifest
@@ -183,6 +193,11 @@ class VectorSide:
         self._entries = spaces.current.entries
         self._embedding = spaces.current.embedding
         self._views = VIEWS[tier]
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
+        return self._index.is_shared
 
     def generation(self) -> int:
         """Return the number of the live generation, 0 without one."""
