@@ -66,7 +66,7 @@ class TestQdrantServer(VectorIndexContract):
         return open_index()
 
     @pytest.fixture
-    def live(self, request: pytest.FixtureRequest) -> VectorIndex:
+    def live(self, request: pytest.FixtureRequest, connect: Callable[..., Connection]) -> VectorIndex:
         """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
         name = request.function.__name__
         own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
