@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.inproc.lexical import LEXICAL
+from backends.qdrant.sparse import NAME, QdrantSparseIndex
 from backends.tantivy import TANTIVY
 from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
@@ -23,6 +24,8 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
+from tests.qdrant_places import context as surroundings
+from tests.qdrant_places import place, sparse_settings
 
 Corpus = dict[int, list[LexicalEntry]]
 
@@ -126,6 +129,28 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         tantivy = stack.enter_context(TANTIVY.open(TantivySettings(), context(tmp_path_factory.mktemp("tantivy"))))
         oracle = stack.enter_context(LEXICAL.open(BackendSettings(), context(tmp_path_factory.mktemp("inproc"))))
         yield Pair(tantivy, oracle)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Open the words of a Qdrant server, and the oracle."""
+    chosen = sparse_settings()
+    with ExitStack() as stack:
+        connect = stack.enter_context(place("local"))
+        sparse = QdrantSparseIndex(connect(chosen, NAME), chosen, surroundings())
+        yield Pair(sparse, stack.enter_context(LEXICAL.open(BackendSettings(), surroundings())))
+
+
+@settings(max_examples=15, deadline=None)
+@given(corpus=corpora(), wanted=searches)
+def test_a_server_finds_the_same(served: Pair, corpus: Corpus, wanted: list[tuple[list[str], Reach, Filter]]) -> None:
+    """Every filter tree and every bag of terms finds the same entries; the scores are the server's own."""
+    served.renew(corpus)
+
+    for query, reach, where in wanted:
+        found, expected = served.search(query, reach, where)
+        assert set(dict(found)) == set(dict(expected))
+        assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
 
 
 @settings(max_examples=60, deadline=None)

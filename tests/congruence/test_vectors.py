@@ -1,8 +1,8 @@
-"""Qdrant Edge and the reference find the same entries, whatever the filter and whatever was written before."""
+"""Qdrant Edge, a Qdrant server's adapter and the reference find the same entries, whatever the filter and whatever was written before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from backends.inproc.vectors import VECTORS
 from backends.qdrant import EDGE
+from backends.qdrant.server import NAME, QdrantServerIndex
 from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import Attributes, View, entry_id
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
@@ -25,6 +26,7 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY
+from tests.qdrant_places import context, place, vector_settings
 
 DIMENSION = 8
 OWNERS = ("\x1fada", "\x1fbob")
@@ -63,16 +65,25 @@ def entries(row: int, random: Random) -> list[VectorEntry]:
     ]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[VectorIndex, VectorIndex]]:
+def _edge(stack: ExitStack, folder: Path) -> VectorIndex:
+    surroundings = BackendContext(directory=folder, now=lambda: datetime.now(UTC))
+    return stack.enter_context(EDGE.open(QdrantEdgeSettings(slice_points=7), surroundings))
+
+
+def _server(stack: ExitStack, _folder: Path) -> VectorIndex:
+    connect, chosen = stack.enter_context(place("local")), vector_settings(batch_points=7)
+    return QdrantServerIndex(connect(chosen, NAME), chosen, context())
+
+
+@pytest.fixture(scope="module", params=[_edge, _server])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[VectorIndex, VectorIndex]]:
     """Open the reference and the index with the same entries: most packed by the builder, some written later."""
-
-    def context(name: str) -> BackendContext:
-        return BackendContext(directory=Path(tmp_path_factory.mktemp(name)), now=lambda: datetime.now(UTC))
-
+    opened: Callable[[ExitStack, Path], VectorIndex] = request.param
     with ExitStack() as stack:
-        reference = stack.enter_context(VECTORS.open(BackendSettings(), context("reference")))
-        index = stack.enter_context(EDGE.open(QdrantEdgeSettings(slice_points=7), context("edge")))
+        reference = stack.enter_context(VECTORS.open(BackendSettings(), context()))
+        index = opened(stack, tmp_path_factory.mktemp("index"))
         for each in (reference, index):
             random = Random(5)
             made = each.begin(VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1))
