@@ -220,16 +220,6 @@ class InprocIndexFeed:
 
         self._change(mark)
 
-    def reapply(self, *, after: int) -> None:
-        """Note that changes are not applied."""
-
-        def mark(state: State) -> int:
-            again = {position for position in state.outbox if position > after}
-            state.pending |= again
-            return len(again)
-
-        self._change(mark)
-
     def head(self) -> int:
         """Return the newest position."""
         return self._state().last_position

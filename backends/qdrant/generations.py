@@ -26,7 +26,7 @@ from qdrant_client import models
 from backends.qdrant.connection import AbsentError, Connection
 from backends.qdrant.server_manifest import ForeignManifestError
 from backends.qdrant.server_settings import QdrantServerSettings
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 
 _log = logging.getLogger(__name__)
 _MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
@@ -130,13 +130,12 @@ class Generations(Generic[M]):
         """Make the collection of a generation.
 
         Raises:
-            ValueError: Its number does not follow the live one's.
+            ReindexRunningError: Another process has just made one of this number, or of a later one.
             BackendUnavailableError: The server cannot be reached, or keeps no metadata.
         """
         before = self.refresh()
         if before is not None and manifest.generation <= before.manifest.generation:
-            message = f"The generation {manifest.generation} does not follow {before.manifest.generation}."
-            raise ValueError(message)
+            raise ReindexRunningError
         # A name of its own, for another process may be making, or have left, one of the same number.
         name = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
         metadata = {_MANIFEST: self._text_of(manifest), _WANTED: self._seconds(), **extra}

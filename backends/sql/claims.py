@@ -46,12 +46,6 @@ def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
         return set(connection.execute(statement, {"wanted": list_parameter(positions)}).scalars())
 
 
-def wait_for_claims(connection: sa.Connection, after: int, *, is_shared: bool) -> None:
-    """Return when nobody has a claim of a memory with a change after a position, and keep others from having one."""
-    if is_shared:
-        connection.execute(_lock_rows(), {"after": after})
-
-
 def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool) -> list[list[Any]]:
     found: list[list[Any]] = []
     if wanted:
@@ -88,18 +82,6 @@ def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[
     chosen = sa.select(near).limit(sa.bindparam("limit"))
     if is_shared:
         # Asked one by one in this order, and not beyond the limit: whoever is asked is locked.
-        chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(*_lock_of(near.c.row)))
+        name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
+        chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
     return sa.select(gathered_rows(*chosen.subquery("chosen").c))
-
-
-@cache
-def _lock_rows() -> sa.Select[Any]:
-    # In the order of rows, since two may do this at once.
-    changed = sa.select(outbox.c.row).where(outbox.c.position > sa.bindparam("after")).distinct()
-    ordered = changed.order_by(outbox.c.row).subquery("changed")
-    return sa.select(sa.func.count(sa.cast(sa.func.pg_advisory_xact_lock(*_lock_of(ordered.c.row)), sa.Text)))
-
-
-def _lock_of(row: sa.ColumnElement[int]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
-    name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(row))
-    return sa.literal_column(str(_LOCK)), name

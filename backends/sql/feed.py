@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_from_row, sole_chunk
-from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among, wait_for_claims
+from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_parameter, listed, rows_of_text, run_kept
@@ -92,12 +92,6 @@ class SqlIndexFeed:
         with self._database.noting() as connection:
             run_kept(connection, _mark_applied(), {"positions": positions})
 
-    def reapply(self, *, after: int) -> None:
-        """Note that changes are not applied, once nobody is lent one of them."""
-        with self._database.noting() as connection:
-            wait_for_claims(connection, after, is_shared=self._database.driver.is_shared)
-            connection.execute(_mark_pending(), {"after": after})
-
     def head(self) -> int:
         """Return the newest position."""
         return self._number(_select_head())
@@ -154,11 +148,6 @@ def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
 @cache
 def _mark_applied() -> sa.Update:
     return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
-
-
-@cache
-def _mark_pending() -> sa.Update:
-    return sa.update(outbox).values(applied=0).where(outbox.c.position > sa.bindparam("after"))
 
 
 @cache

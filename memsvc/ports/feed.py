@@ -57,13 +57,6 @@ class IndexFeed(Protocol):
         """Note, durably, that the indexes hold these changes."""
         ...
 
-    def reapply(self, *, after: int) -> None:
-        """Note, durably, that the indexes may not hold the changes after a position.
-
-        What was lent when this is called is given back, and so noted by whom it was lent to, before this notes it.
-        """
-        ...
-
     def head(self) -> int:
         """Return the position of the newest change, 0 when there is none."""
         ...

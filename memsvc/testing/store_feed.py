@@ -91,19 +91,6 @@ class StoreFeedContract(StoreSeams):
         assert lent(2, limit=2) == [changes[0], changes[2]]
         assert store.feed.applied_among([]) == set()
 
-    def test_changes_may_have_to_be_applied_again(self, store: MetadataStore) -> None:
-        """Those after a position are pending once more, applied or not; those up to it are left as they are."""
-        _insert_many(store, 5)
-        changes = store.feed.pending(limit=9)
-        store.feed.mark_applied(changes[:4])
-
-        store.feed.reapply(after=2)
-        assert store.feed.pending(limit=9) == changes[2:]
-        assert store.feed.applied() == 2
-
-        store.feed.reapply(after=5)
-        assert store.feed.pending(limit=9) == changes[2:]
-
     def test_applied_is_the_position_below_the_first_gap(self, store: MetadataStore) -> None:
         """Everything up to the position is applied, and it reaches the head when nothing is pending."""
         assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (0, 0, 0)

@@ -39,10 +39,7 @@ class Rebuild:
             yield ReindexProgress(ReindexPhase.BUILDING, side.kind, total, total, draft.number)
             draft.seal()
             yield ReindexProgress(ReindexPhase.CATCHING_UP, side.kind, 0, self._feed.head() - position, draft.number)
-            position = self._switch(draft, position)
-            if side.is_shared:
-                # Another process may have written to the generation before in the moment of the switch.
-                self._feed.reapply(after=position)
+            self._switch(draft, position)
             yield ReindexProgress(ReindexPhase.SWITCHED, side.kind, total, total, draft.number)
         finally:
             draft.discard()
@@ -55,15 +52,13 @@ class Rebuild:
             done += len(batch)
             yield ReindexProgress(ReindexPhase.READING, side.kind, done, max(total, done), draft.number)
 
-    def _switch(self, draft: Draft, position: int) -> int:
-        """Switch, and return the position up to which the draft surely holds every change."""
+    def _switch(self, draft: Draft, position: int) -> None:
         while self._feed.head() - position > NEARLY:
             position = self._take_over(draft, position)
         with self._applying.exclusive():
             while (reached := self._take_over(draft, position)) != position:
                 position = reached
             draft.switch()
-        return position
 
     def _take_over(self, draft: Draft, position: int) -> int:
         changes = self._feed.since(position, limit=CATCH_UP)

@@ -75,12 +75,8 @@ class Repair:
         rows = differences.rows
         for start in range(0, len(rows), MEND):
             part = rows[start : start + MEND]
-            position = self._feed.head()
             with self._applying.exclusive():
                 side.write(part, self._feed.documents(part))
-            if side.is_shared:
-                # Another process may have written something newer between the reading and the writing.
-                self._feed.reapply(after=position)
             yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), side.generation())
 
     def _expected(self) -> Iterator[Expected]:

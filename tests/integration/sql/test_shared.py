@@ -132,32 +132,6 @@ def test_changes_of_two_processes_come_once_in_the_order_of_their_positions(url:
     assert rows == list(range(1, 2 * WRITES + 1))
 
 
-def test_what_is_to_be_applied_again_is_so_although_another_applies_it_just_now(
-    stores: tuple[MetadataStore, MetadataStore],
-) -> None:
-    """Noting it waits for the claim to end, so that the note of the one who applied it does not come after."""
-    one, other = stores
-    insert(one, factories.memory("twice"))
-    is_lent, go_on = threading.Event(), threading.Event()
-
-    def apply() -> None:
-        with one.feed.claim((), limit=9) as found:
-            is_lent.set()
-            go_on.wait()
-            one.feed.mark_applied(found)
-
-    with ThreadPoolExecutor(2) as pool:
-        applying = pool.submit(apply)
-        is_lent.wait()
-        noting = pool.submit(other.feed.reapply, after=0)
-        assert wait([noting], timeout=0.2).not_done
-        go_on.set()
-        applying.result()
-        noting.result()
-
-    assert [change.position for change in other.feed.pending(limit=9)] == [1]
-
-
 def test_what_one_writes_the_other_reads(stores: tuple[MetadataStore, MetadataStore]) -> None:
     """At once, also what it has read before: nothing is kept that another may change."""
     one, other = stores
