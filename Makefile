@@ -59,7 +59,7 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
 	rm -f requirements.lock requirements-dev.lock
-	$(COMPILE) --extra wordllama --extra openai --extra otel --group test --group dev -o requirements-dev.lock
+	$(COMPILE) --extra wordllama --extra openai --extra otel --extra s3 --extra postgres --group test --group dev -o requirements-dev.lock
 	$(COMPILE) -c requirements-dev.lock -o requirements.lock
 
 clean:  ## Remove what was installed and made here

@@ -11,20 +11,26 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.application import Application
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
+from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.performance import Performance
+from memsvc.engine.read.global_search import GlobalSearch
 from memsvc.engine.read.recollect import Recollect
-from memsvc.engine.upkeep.run import Measures
+from memsvc.engine.upkeep.run import Maintenance, Measures
+from memsvc.engine.vault.vault import Vault
 from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
+from memsvc.wiring.access import access_of
 from memsvc.wiring.backends import Backends, opened, utc_now
 from memsvc.wiring.consolidating import Consolidations, consolidating
 from memsvc.wiring.conversations import listening, sessions
+from memsvc.wiring.files import files
 from memsvc.wiring.forgetting import Forgetting, forgetting
 from memsvc.wiring.indexing import Indexing, indexing
 from memsvc.wiring.measuring import Measured
 from memsvc.wiring.reading import Reading, reading
 from memsvc.wiring.upkeep import upkeep
+from memsvc.wiring.vault import vault
 from memsvc.wiring.watchfulness import Watchfulness, watchfulness
 from memsvc.wiring.writing import Writing, writing
 
@@ -57,7 +63,9 @@ class _Parts(NamedTuple):
     reads: Reading
     looks: Watchfulness
     merged: Consolidations
+    files: Files
     forgets: Forgetting
+    vault: Vault | None
 
 
 def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
@@ -69,16 +77,18 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     reads = reading(settings, backends, index, writes, stack)
     looks = watchfulness(directory.path, backends, index, writes)
     merged = consolidating(settings, backends, index, writes)
-    forgets = forgetting(settings, directory, backends, (index, writes, reads), stack)
-    return _application(settings, backends, _Parts(index, writes, reads, looks, merged, forgets), stack)
+    kept = files(settings, backends, writes, stack)
+    shown = vault(settings, backends, writes, looks, stack)
+    forgets = forgetting(settings, directory, backends, (index, writes, reads, kept), shown, stack)
+    parts = _Parts(index, writes, reads, looks, merged, kept, forgets, shown)
+    return _application(settings, backends, parts, stack)
 
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
-    index, writes, reads, looks, merged, forgets = parts
+    index, writes, reads, looks, merged, kept, forgets, shown = parts
     store = backends.metadata
     heard = listening(settings, backends)
     flush = Flush(heard, writes.storing)
-    measures = Measures(index.performance, looks.step_counts)
     return Application(
         remember=writes.remember,
         append=writes.append,
@@ -93,11 +103,13 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         undo_consolidation=merged.undo,
         summarize_period=merged.summarize,
         archive=writes.archive,
-        maintenance=upkeep(settings, backends, measures, writes, merged.steps, stack),
+        maintenance=_maintenance(settings, backends, parts, stack),
         resolve=writes.resolve,
         recollect=Recollect(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),
+        files=kept,
         recall=reads.recall,
+        global_search=GlobalSearch(reads.recall, store.files, backends.now),
         retrospect=Retrospect(store.memories),
         checkpoints=writes.checkpoints,
         checkpoint_rollback=writes.checkpoint_rollback,
@@ -119,4 +131,11 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
+        access=access_of(settings, backends, writes.committer),
+        vault=shown,
     )
+
+
+def _maintenance(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Maintenance:
+    measures = Measures(parts.indexes.performance, parts.looks.step_counts)
+    return upkeep(settings, backends, measures, parts.writes, parts.merged.steps, stack)

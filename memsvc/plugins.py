@@ -17,6 +17,7 @@ GROUPS = {
     "tokenizer": "memsvc.tokenizers",
     "language_model": "memsvc.language_models",
     "reranker": "memsvc.rerankers",
+    "blobs": "memsvc.blob_stores",
 }
 """The entry-point group of each port."""
 

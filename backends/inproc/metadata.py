@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backends.inproc.conflicts import InprocConflictReads
+from backends.inproc.files import InprocFileReads
 from backends.inproc.integrity import InprocIntegrityReads
+from backends.inproc.keys import InprocKeyReads
 from backends.inproc.metadata_changes import InprocChangeFeed
 from backends.inproc.metadata_erasing import InprocErasureReads, InprocStoreCopies
 from backends.inproc.metadata_history import InprocCheckpoints
@@ -20,6 +22,7 @@ from backends.inproc.metadata_transaction import InprocTransaction
 from backends.inproc.metadata_transfer import InprocUserReads
 from backends.inproc.reminders import InprocReminderReads
 from backends.inproc.upkeep import InprocLeases, InprocUpkeepReads
+from backends.inproc.vault import InprocVaultBook
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.backup import StoreCopies
@@ -27,8 +30,10 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
@@ -36,6 +41,7 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 NAME = "inproc metadata"
 
@@ -50,6 +56,7 @@ class InprocMetadataStore:
         self._state: State | None = State()
         self._memories = InprocMemoryReads(self._current)
         self._sessions = InprocSessionReads(self._current)
+        self._files = InprocFileReads(self._current)
         self._feed = InprocIndexFeed(self._current, self._change)
         self._changes = InprocChangeFeed(self._current)
         self._checkpoints = InprocCheckpoints(self._current)
@@ -62,7 +69,9 @@ class InprocMetadataStore:
         self._leases = InprocLeases(self._current, self._change)
         self._users = InprocUserReads(self._current)
         self._erasures = InprocErasureReads(self._current)
+        self._keys = InprocKeyReads(self._current)
         self._copies = InprocStoreCopies()
+        self._vault = InprocVaultBook(self._current, self._change)
 
     @property
     def is_shared(self) -> bool:
@@ -78,6 +87,11 @@ class InprocMetadataStore:
     def sessions(self) -> SessionReads:
         """Read sessions."""
         return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
 
     @property
     def feed(self) -> IndexFeed:
@@ -140,9 +154,19 @@ class InprocMetadataStore:
         return self._erasures
 
     @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        return self._keys
+
+    @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

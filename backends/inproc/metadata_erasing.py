@@ -34,8 +34,10 @@ class InprocErasureReads:
             "sessions": sum(session.scope.owner == owner for session in state.sessions.values()),
             "conflicts": sum(one.owner == owner for one in state.conflicts.values()),
             "checkpoints": sum(name[0] == owner for name in state.checkpoints),
+            "files": sum(one.scope.owner == owner for one in state.files.values()),
             "requests": sum(name[0] == owner for name in state.requests),
             "tombstones": sum(one == owner for one, _ in state.tombstones),
+            "vault_files": sum(one.owner == owner for one in state.vault_files.values()),
             "outbox": sum(place[0] == owner for place in state.places.values()),
         }
 
@@ -44,6 +46,7 @@ class InprocErasureReads:
         state = self._state()
         scopes = [record.memory.scope for record in state.records.values()]
         scopes += [session.scope for session in state.sessions.values()]
+        scopes += [file.scope for file in state.files.values()]
         found = {scope.project_id for scope in scopes if scope.owner == owner}
         found |= {one.project_id for one in state.conflicts.values() if one.owner == owner}
         found |= {name[1] for name in state.checkpoints if name[0] == owner}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
+from memsvc.domain.access import ApiKey
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure
+from memsvc.domain.files import File
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
@@ -16,7 +18,9 @@ from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Status
 from memsvc.domain.reminder import Slot
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import MessageRecord, Session
+from memsvc.domain.vault import Entry
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
+from memsvc.ports.vault import VaultState
 
 Name = tuple[str, str, str] | tuple[str, ContentName]
 """What only one memory may have: owner, project and key, or owner and content."""
@@ -49,6 +53,11 @@ class State:
     leases: dict[str, tuple[str, datetime, datetime | None]] = field(default_factory=dict)
     """Leases by name: the holder, until when, and when the work ended last."""
     erasures: dict[str, Erasure] = field(default_factory=dict)
+    api_keys: dict[str, ApiKey] = field(default_factory=dict)
+    files: dict[int, File] = field(default_factory=dict)
+    vault_files: dict[str, Entry] = field(default_factory=dict)
+    """By path key."""
+    vault: VaultState | None = None
     last_row: int = 0
     last_position: int = 0
 
@@ -74,6 +83,9 @@ class State:
             reminders_given=dict(self.reminders_given),
             leases=dict(self.leases),
             erasures=dict(self.erasures),
+            api_keys=dict(self.api_keys),
+            files=dict(self.files),
+            vault_files=dict(self.vault_files),
         )
 
     def memory(self, row: int) -> Memory | None:

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import NoReturn
 
 from backends.inproc.conflicts import InprocConflictWrites
+from backends.inproc.files import InprocFileWrites
 from backends.inproc.integrity import InprocIntegrityWrites
+from backends.inproc.keys import InprocKeyWrites
 from backends.inproc.metadata_sessions import InprocSessionWrites
 from backends.inproc.metadata_state import Name, State, is_named, is_within
 from backends.inproc.metadata_transfer import InprocTransferWrites
@@ -21,11 +23,14 @@ from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import message_state
+from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc.ports.sessions import SessionWrites
 
 
-class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites, InprocTransferWrites):
+class InprocTransaction(
+    InprocConflictWrites, InprocReminderWrites, InprocIntegrityWrites, InprocTransferWrites, InprocKeyWrites
+):
     """`memsvc.ports.metadata.Transaction`, on a state of its own."""
 
     def __init__(self, state: State, now: datetime) -> None:
@@ -46,6 +51,11 @@ class InprocTransaction(InprocConflictWrites, InprocReminderWrites, InprocIntegr
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
         return InprocSessionWrites(self.state, self._race, self.refuse_erased)
+
+    @property
+    def files(self) -> FileWrites:
+        """Read and write what is known of files here."""
+        return InprocFileWrites(self.state, self._race, self.refuse_erased)
 
     @property
     def position(self) -> int:

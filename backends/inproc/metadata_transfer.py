@@ -13,6 +13,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
@@ -52,6 +53,7 @@ class InprocUserSnapshot:
             RecordKind.CONFLICT: sum(1 for _ in self.conflicts()),
             RecordKind.CHECKPOINT: sum(1 for _ in self.checkpoints()),
             RecordKind.TOMBSTONE: sum(1 for _ in self.tombstones()),
+            RecordKind.FILE: sum(1 for _ in self.files()),
         }
 
     def sessions(self) -> Iterator[Session]:
@@ -82,6 +84,12 @@ class InprocUserSnapshot:
         """Yield the checkpoints."""
         found = [one for one in self._state.checkpoints.values() if one.owner == self._owner]
         yield from sorted(found, key=lambda one: (one.project_id, one.name))
+
+    def files(self) -> Iterator[File]:
+        """Yield what is known of files."""
+        for _, file in sorted(self._state.files.items()):
+            if file.scope.owner == self._owner:
+                yield file
 
     def tombstones(self) -> Iterator[Tombstone]:
         """Yield the tombstones."""
@@ -206,10 +214,12 @@ class InprocTransferWrites:
         del limit
         state, before = self.state, InprocErasureReads(lambda: self.state).traces(owner)
         state.sessions = {row: one for row, one in state.sessions.items() if one.scope.owner != owner}
+        state.files = {row: one for row, one in state.files.items() if one.scope.owner != owner}
         state.conflicts = {name: one for name, one in state.conflicts.items() if one.owner != owner}
         state.checkpoints = {name: one for name, one in state.checkpoints.items() if name[0] != owner}
         state.requests = {name: one for name, one in state.requests.items() if name[0] != owner}
         state.tombstones = [one for one in state.tombstones if one[0] != owner]
+        state.vault_files = {key: one for key, one in state.vault_files.items() if one.owner != owner}
         for position, place in state.places.items():
             if place[0] == owner:
                 state.places[position] = ("", "", "")

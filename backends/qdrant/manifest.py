@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from memsvc.disk import sync
 from memsvc.domain.entries import View
 from memsvc.domain.indexing import VectorManifest
 
@@ -43,7 +44,7 @@ def write_manifest(directory: Path, manifest: VectorManifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(directory / _FILE)
-    _sync(directory)
+    sync(directory)
 
 
 def read_manifest(directory: Path) -> VectorManifest | None:
@@ -65,7 +66,7 @@ def read_manifest(directory: Path) -> VectorManifest | None:
 def remove_manifest(directory: Path) -> None:
     """Leave no live generation."""
     (directory / _FILE).unlink(missing_ok=True)
-    _sync(directory)
+    sync(directory)
 
 
 def remove_leftovers(directory: Path, live: VectorManifest | None) -> None:
@@ -101,11 +102,3 @@ def _manifest_from(content: dict[str, Any]) -> VectorManifest:
         mean_samples=int(content["mean_samples"]),
         hnsw=bool(content["hnsw"]),
     )
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -221,6 +221,11 @@ def memory_from_snapshot(text: str) -> Memory:
     # Snapshots from before a column was there have no value for it.
     values: Mapping[str, Any] = {**_LATER, **json_value(text)}
     return memory_from_row([values.get(name) for name in _NAMES])
+
+
+def ref_terms(refs: Iterable[FileRef]) -> list[str]:
+    """Return references to files as terms, each once."""
+    return [f"{ref.category}:{ref.id}" for ref in dict.fromkeys(refs)]
 
 
 def stored_terms(memory: Memory) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import uuid
@@ -17,7 +16,9 @@ import sqlalchemy as sa
 
 from backends.sql.database import Database
 from backends.sql.errors import BACKEND
+from backends.sql.file_tables import files
 from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
+from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.ports.backup import CopyProgress
 
@@ -74,7 +75,8 @@ class SqlStoreCopies:
             try:
                 with closing(sqlite3.connect(path)) as target:
                     source.backup(target, pages=PAGES, progress=steps.note)
-                _sync(path)
+                sync(path)
+                sync(path.parent)
             except _StoppedError:
                 return {}
             except (sqlite3.Error, OSError) as error:
@@ -83,7 +85,7 @@ class SqlStoreCopies:
 
 
 def _counts(connection: sa.Connection) -> dict[str, int]:
-    tables = (memories, revisions, sessions, messages, conflicts, checkpoints)
+    tables = (memories, revisions, sessions, messages, conflicts, checkpoints, files)
     statements = {table.name: sa.select(sa.func.count()).select_from(table) for table in tables}
     return {name: int(connection.execute(statement).scalar_one()) for name, statement in statements.items()}
 
@@ -102,12 +104,3 @@ class _Steps:
 
     def stop(self) -> None:
         self._stopped.set()
-
-
-def _sync(path: Path) -> None:
-    for place in (path, path.parent):
-        descriptor = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -14,7 +14,8 @@ from backends.sql.database import Database
 from backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
-from backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
+from backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
+from backends.sql.vault_tables import metadata
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.erasure import Erasure, owner_digest

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.codec import stored_terms
+from backends.sql.codec import ref_terms, stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
@@ -20,6 +20,7 @@ from backends.sql.tables import (
     memory_chunks,
     memory_keywords,
     memory_metadata,
+    memory_refs,
     memory_tags,
     memory_vectors,
     messages,
@@ -40,12 +41,13 @@ PART_TABLES: Mapping[Part, sa.Table] = {
     Part.KEYWORDS: memory_keywords,
     Part.TAGS: memory_tags,
     Part.METADATA: memory_metadata,
+    Part.REFS: memory_refs,
     Part.VECTORS: memory_vectors,
     Part.STATEMENTS: statements,
     Part.REVISIONS: revisions,
 }
 _ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
-_TERMS = (memory_keywords, memory_tags, memory_metadata)
+_TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
 
 
 class SqlIntegrityReads:
@@ -199,6 +201,8 @@ def _terms(table: sa.Table, memory: Memory) -> Sequence[str]:
         return list(dict.fromkeys(memory.tags))
     if table is memory_metadata:
         return list(dict.fromkeys(stored_terms(memory)))
+    if table is memory_refs:
+        return ref_terms(memory.file_refs)
     # As the indexes, the table of keywords does not hold deleted memories.
     return [] if memory.status is Status.DELETED else list({keyword.term: 0 for keyword in memory.keywords})
 

@@ -12,7 +12,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_values
-from backends.sql.codec import Values, memory_values, record_row, record_values, snapshot_text, stored_terms
+from backends.sql.codec import (
+    Values,
+    memory_values,
+    record_row,
+    record_values,
+    ref_terms,
+    snapshot_text,
+    stored_terms,
+)
 from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
@@ -35,6 +43,7 @@ from backends.sql.tables import (
     memory_chunks,
     memory_keywords,
     memory_metadata,
+    memory_refs,
     memory_tags,
     memory_vectors,
     messages,
@@ -49,7 +58,7 @@ from memsvc.domain.memory import Kind, Memory, Status, fingerprint
 from memsvc.domain.session import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
 
-_TERM_TABLES = (memory_tags, memory_metadata, memory_keywords)
+_TERM_TABLES = (memory_tags, memory_metadata, memory_keywords, memory_refs)
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
@@ -161,6 +170,8 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
         run_kept(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     _insert(connection, memory_metadata, metadata)
+    refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
+    _insert(connection, memory_refs, refs)
 
 
 def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> None:
@@ -173,7 +184,7 @@ def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> 
 
 
 def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
-    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=()))
+    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=(), file_refs=()))
 
 
 def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
@@ -182,6 +193,8 @@ def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
         return [(owner, tag, row) for tag in dict.fromkeys(memory.tags)]
     if table is memory_metadata:
         return [(owner, term, row) for term in stored_terms(memory)]
+    if table is memory_refs:
+        return [(owner, term, row) for term in ref_terms(memory.file_refs)]
     if memory.status is Status.DELETED:
         return []
     # As the indexes, the table of keywords does not hold deleted memories.

@@ -15,9 +15,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from backends.sql.database import Database
 from backends.sql.errors import SchemaVersionError
-from backends.sql.tables import counters, metadata
+from backends.sql.tables import counters
+from backends.sql.vault_tables import metadata
 
-HEAD = "0011"
+HEAD = "0015"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"

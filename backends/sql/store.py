@@ -17,8 +17,10 @@ from backends.sql.embeddings import SqlEmbeddingCache
 from backends.sql.erasing import SqlErasureReads
 from backends.sql.errors import BACKEND
 from backends.sql.feed import SqlIndexFeed
+from backends.sql.files import SqlFileReads
 from backends.sql.fresh import CAPACITY, Fresh
 from backends.sql.integrity import SqlIntegrityReads
+from backends.sql.keys import SqlKeyReads
 from backends.sql.leases import SqlLeases
 from backends.sql.logs import SqlLogs
 from backends.sql.postgres import PostgresDriver
@@ -31,6 +33,7 @@ from backends.sql.sqlite import SqliteDriver
 from backends.sql.transaction import SqlTransaction
 from backends.sql.transfer import SqlUserReads
 from backends.sql.upkeep import SqlUpkeepReads
+from backends.sql.vault import SqlVaultBook
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.backup import StoreCopies
@@ -38,8 +41,10 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.erasing import ErasureReads
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
 from memsvc.ports.history import CheckpointReads
 from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Record, Transaction
@@ -47,6 +52,7 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -60,6 +66,7 @@ class SqlMetadataStore:
         self._now = now
         self._memories = SqlMemoryReads(database)
         self._sessions = SqlSessionReads(database)
+        self._files = SqlFileReads(database)
         self._fresh = Fresh(0 if database.driver.is_shared else CAPACITY)
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
@@ -73,7 +80,9 @@ class SqlMetadataStore:
         self._leases = SqlLeases(database)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database)
+        self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
+        self._vault = SqlVaultBook(database)
 
     @property
     def is_shared(self) -> bool:
@@ -89,6 +98,11 @@ class SqlMetadataStore:
     def sessions(self) -> SessionReads:
         """Read sessions."""
         return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
 
     @property
     def feed(self) -> IndexFeed:
@@ -151,9 +165,19 @@ class SqlMetadataStore:
         return self._erasures
 
     @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        return self._keys
+
+    @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -149,6 +149,8 @@ def _terms_table(name: str, *payload: sa.Column[float]) -> sa.Table:
 memory_tags = _terms_table("memory_tags")
 memory_metadata = _terms_table("memory_metadata")
 memory_keywords = _terms_table("memory_keywords", sa.Column("weight", sa.Double, nullable=False))
+# What memories of any status refer to: a term is the category, a colon and the id of the file.
+memory_refs = _terms_table("memory_refs")
 
 memory_chunks = sa.Table(
     "memory_chunks",

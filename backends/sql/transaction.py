@@ -21,7 +21,9 @@ from backends.sql.conflicts import SqlConflictWrites
 from backends.sql.dialect import is_listed, list_parameter, run_kept, run_text
 from backends.sql.erasing import SqlErasureWrites, forget_erasures
 from backends.sql.errors import translate
+from backends.sql.files import SqlFileWrites
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
+from backends.sql.keys import SqlKeyWrites
 from backends.sql.mending import SqlIntegrityWrites
 from backends.sql.numbering import numbered, with_memory
 from backends.sql.reminders import SqlReminderWrites
@@ -34,11 +36,14 @@ from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
+from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc.ports.sessions import SessionWrites
 
 
-class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites):
+class SqlTransaction(
+    SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites, SqlKeyWrites
+):
     """`memsvc.ports.metadata.Transaction`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -52,6 +57,7 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, S
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
         self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
+        self._files = SqlFileWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
         self._owners: set[str] = set()
         self._ends: dict[str, int] = {}
 
@@ -74,6 +80,11 @@ class SqlTransaction(SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, S
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
         return self._sessions
+
+    @property
+    def files(self) -> FileWrites:
+        """Read and write what is known of files here."""
+        return self._files
 
     @property
     def position(self) -> int:

@@ -15,6 +15,8 @@ from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snap
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
 from backends.sql.dialect import is_listed, list_parameter
+from backends.sql.file_codec import FILE_COLUMNS, file_from_row
+from backends.sql.file_tables import files
 from backends.sql.reminders import read_acknowledged
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from backends.sql.tables import (
@@ -29,6 +31,7 @@ from backends.sql.tables import (
 )
 from memsvc.domain.clock import from_micros
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
@@ -77,6 +80,7 @@ class SqlUserSnapshot:
             RecordKind.CONFLICT: conflicts,
             RecordKind.CHECKPOINT: checkpoints,
             RecordKind.TOMBSTONE: tombstones,
+            RecordKind.FILE: files,
         }
         found = {
             kind: self._number(sa.select(sa.func.count()).select_from(table), table) for kind, table in tables.items()
@@ -116,6 +120,11 @@ class SqlUserSnapshot:
         statement = sa.select(checkpoints).where(checkpoints.c.owner == self._owner)
         ordered = statement.order_by(checkpoints.c.project_id, checkpoints.c.name)
         yield from map(checkpoint_from_row, self._connection.execute(ordered))
+
+    def files(self) -> Iterator[File]:
+        """Yield what is known of files."""
+        statement = sa.select(*FILE_COLUMNS).where(files.c.owner == self._owner).order_by(files.c.row)
+        yield from map(file_from_row, self._connection.execute(statement))
 
     def tombstones(self) -> Iterator[Tombstone]:
         """Yield the tombstones."""

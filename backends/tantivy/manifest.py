@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from backends.tantivy.schema import FORMAT
+from memsvc.disk import sync
 from memsvc.domain.indexing import LexicalManifest
 
 _NAME = "manifest.json"
@@ -53,20 +54,10 @@ def write_manifest(directory: Path, manifest: LexicalManifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(directory / _NAME)
-    _sync_directory(directory)
+    sync(directory)
 
 
 def remove_manifest(directory: Path) -> None:
     """Leave the directory without a manifest."""
     (directory / _NAME).unlink(missing_ok=True)
-    _sync_directory(directory)
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(directory)

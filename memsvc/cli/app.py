@@ -13,10 +13,13 @@ from memsvc.cli import (
     consolidating,
     contexts,
     demo,
+    files,
+    finding,
     flushing,
     history,
     importing,
     integrity,
+    keys,
     lifecycle,
     maintaining,
     memories,
@@ -26,6 +29,8 @@ from memsvc.cli import (
     searching,
     sessions,
     transferring,
+    vault,
+    vault_watching,
     watching,
 )
 
@@ -60,6 +65,9 @@ app.command()(flushing.flush)
 app.command()(capturing.append)
 app.command()(capturing.ingest)
 app.add_typer(sessions.app, name="session")
+files.app.command("search")(finding.search_files)
+files.app.command("resolve")(finding.resolve)
+app.add_typer(files.app, name="file")
 app.command("history")(history.revisions)
 app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
@@ -72,6 +80,8 @@ app.command()(transferring.erase)
 app.command()(transferring.backup)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
+vault.app.command("watch")(vault_watching.watch)
+app.add_typer(vault.app, name="vault")
 app.add_typer(reminding.app, name="reminders")
 app.command()(lifecycle.stats)
 app.command()(lifecycle.perf)
@@ -79,6 +89,8 @@ app.command()(lifecycle.diagnose)
 app.command()(lifecycle.reindex)
 app.command()(integrity.check_integrity)
 app.command()(maintaining.maintain)
+app.add_typer(keys.app, name="keys")
+app.add_typer(keys.app, name="key", hidden=True)
 app.command()(process.backends)
 app.command()(projects.project)
 

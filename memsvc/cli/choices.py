@@ -161,3 +161,11 @@ class SessionState(_Hyphenated):
     ACTIVE = auto()
     CLOSED = auto()
     ARCHIVED = auto()
+
+
+class KeyRole(_Hyphenated):
+    """What an API key is good for."""
+
+    READ_ONLY = auto()
+    READ_WRITE = auto()
+    ADMIN = auto()

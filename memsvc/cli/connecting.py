@@ -17,7 +17,7 @@ from memsvc.cli.failures import CommandError, told
 from memsvc.cli.inputs import require_utf8
 
 if TYPE_CHECKING:
-    from memsvc.client import Memsvc, Project
+    from memsvc.client import Memsvc, Project, Tls
 
 P = ParamSpec("P")
 
@@ -42,6 +42,8 @@ class Session:
     user: str
     project: str
     as_json: bool
+    api_key: str = ""
+    tls: Tls | None = None
 
     @contextmanager
     def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
@@ -49,7 +51,13 @@ class Session:
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
 
         with Memsvc(
-            self.address, user_id=self.user, project_id=self.project, session_id=conversation, timeout=timeout
+            self.address,
+            user_id=self.user,
+            project_id=self.project,
+            session_id=conversation,
+            timeout=timeout,
+            api_key=self.api_key,
+            tls=self.tls,
         ) as client:
             yield client
 
@@ -74,6 +82,30 @@ def project_of(folder: Path) -> Project:
     return found
 
 
+ApiKey = Annotated[
+    str, typer.Option(envvar="MEMSVC_API_KEY", help="The key to the service; better set as the variable.")
+]
+TlsCa = Annotated[
+    Path | None, typer.Option(envvar="MEMSVC_TLS_CA", help="Speak TLS; a file of who vouches for the service, in PEM.")
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(envvar="MEMSVC_TLS_CERTIFICATE", help="Speak TLS and show this certificate, in PEM.", hidden=True),
+]
+CertificateKey = Annotated[
+    Path | None, typer.Option(envvar="MEMSVC_TLS_KEY", help="The certificate's key, in PEM.", hidden=True)
+]
+
+
+def tls_of(ca: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
+    """Return how to speak TLS, or None when no file for it is named."""
+    if ca is None and certificate is None:
+        return None
+    from memsvc.client import Tls  # noqa: PLC0415 - a quick start
+
+    return Tls(ca, certificate, key)
+
+
 _OPTIONS = {
     "address": (
         Annotated[str, typer.Option(envvar="MEMSVC_ADDRESS", help="The service: HOST:PORT or unix:PATH.")],
@@ -92,6 +124,10 @@ _OPTIONS = {
         ],
         "",
     ),
+    "api_key": (ApiKey, ""),
+    "tls_ca": (TlsCa, None),
+    "tls_certificate": (Certificate, None),
+    "tls_key": (CertificateKey, None),
     "as_json": (Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")], False),
 }
 
@@ -106,10 +142,12 @@ def connected(command: Callable[Concatenate[Session, P], None]) -> Callable[...,
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        address, user, project, as_json = (given.pop(name) for name in _OPTIONS)
+        address, user, project, api_key, ca, certificate, key, as_json = (given.pop(name) for name in _OPTIONS)
         with told(address):
             require_utf8([address, user, project, *given.values()])
-            session = Session(address, user or os_user(), _project(project), as_json)
+            session = Session(
+                address, user or os_user(), _project(project), as_json, api_key, tls_of(ca, certificate, key)
+            )
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]

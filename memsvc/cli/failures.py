@@ -61,6 +61,8 @@ _ADVICE = {
     "NOTHING_TO_SUMMARIZE": "Name another month or topic; `memsvc list` shows what there is.",
     "MAINTENANCE_RUNNING": "Wait until it has ended, or look with --dry-run, which need not wait.",
     "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
+    "API_KEY_REQUIRED": "Or name it with --api-key.",
+    "API_KEY_NOT_FOUND": "See what there is with `memsvc keys list`.",
     "INTERNAL": "The service's log says more.",
 }
 
@@ -75,6 +77,7 @@ def _expected() -> tuple[type[Exception], ...]:
     from memsvc.domain.errors import MemsvcError  # noqa: PLC0415
     from memsvc.plugins import PluginError  # noqa: PLC0415
     from memsvc.server.addresses import AddressError  # noqa: PLC0415
+    from memsvc.server.tls import CertificateError  # noqa: PLC0415
     from memsvc.wiring.backends import StartError  # noqa: PLC0415
 
     return (
@@ -84,6 +87,7 @@ def _expected() -> tuple[type[Exception], ...]:
         StartError,
         PluginError,
         AddressError,
+        CertificateError,
         ValidationError,
         TOMLDecodeError,
         UnicodeDecodeError,

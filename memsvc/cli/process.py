@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from contextlib import ExitStack
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
 
     from memsvc.engine.application import Application
     from memsvc.server.app import Server
+    from memsvc.server.interceptors.around import Layer
     from memsvc.server.options import ServerOptions
-    from memsvc.settings import EventLoop, ServerSettings, Settings
+    from memsvc.server.tls import TlsFiles
+    from memsvc.settings import EventLoop, Settings
 
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
@@ -50,7 +51,7 @@ def serve(
     """
     with told():
         settings = _settings(config, data_dir, address=address, insecure=insecure)
-        addresses = _addresses(settings.server)
+        addresses = _addresses(settings)
         _check_metrics(settings)
         _serve(settings, addresses, ready_file)
 
@@ -74,17 +75,23 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 
 
 def _server(settings: Settings, application: Application, addresses: tuple[str, ...], stack: ExitStack) -> Server:
-    """Return the server, traced when OpenTelemetry's variables ask for it; *stack* sends the last spans."""
+    """Return the server, with tracing and an audit log where they are set; *stack* sends and writes what is left."""
     from memsvc import tracing  # noqa: PLC0415 - a quick start
-    from memsvc.server.app import build  # noqa: PLC0415
+    from memsvc.server.app import build, utc_now  # noqa: PLC0415
 
     options = _options(settings, addresses)
+    layers: list[Layer] = []
     found = tracing.configured(options.version)
-    if found is None:
-        return build(application, options)
-    stack.callback(found.close)
-    application.performance.listen(found.told)
-    return build(application, options, layers=(found.layer,))
+    if found is not None:
+        stack.callback(found.close)
+        application.performance.listen(found.told)
+        layers.append(found.layer)
+    if settings.access.audit_file:
+        from memsvc.audit import audit_log  # noqa: PLC0415
+        from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
+
+        layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
+    return build(application, options, layers=layers)
 
 
 def _loop_factory(chosen: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -119,7 +126,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
     from memsvc.domain.query import Weighting  # noqa: PLC0415
-    from memsvc.server.options import ContextDefaults, ServerOptions  # noqa: PLC0415
+    from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -147,8 +154,23 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,
+        file_streams=settings.files.max_streams,
+        file_threads=settings.files.threads,
         metrics_address=settings.metrics.address,
+        keys=KeyOptions(
+            settings.access.calls_per_second, settings.access.concurrent_calls, settings.access.refresh_seconds
+        ),
+        tls=_tls(settings),
     )
+
+
+def _tls(settings: Settings) -> TlsFiles | None:
+    from memsvc.server.tls import TlsFiles  # noqa: PLC0415 - a quick start
+
+    tls = settings.server.tls
+    if tls.certificate is None or tls.key is None:
+        return None
+    return TlsFiles(tls.certificate, tls.key, tls.client_ca)
 
 
 def check(*, data_dir: DataDir = None, config: Config = None) -> None:
@@ -162,9 +184,9 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
         from memsvc.wiring.backends import opened  # noqa: PLC0415
 
         settings = _settings(config, data_dir)
-        _addresses(settings.server)
+        _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
-        with owned(settings.data_dir) as directory, opened(settings, directory.path) as backends:
+        with owned(settings.data_dir, visits=True) as directory, opened(settings, directory.path) as backends:
             found = [_pinged(pinged.port, pinged.name, pinged.ping) for pinged in backends.pinged()]
     write_table(("port", "backend", "state", ">ms"), found, title=f"Data in {settings.data_dir}")
     if any(state != "well" for _, _, state, _ in found):
@@ -220,21 +242,36 @@ def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", 
     return load_settings(config, **overrides)
 
 
-def _addresses(server: ServerSettings) -> tuple[str, ...]:
+def _addresses(settings: Settings) -> tuple[str, ...]:
     """Return where to listen.
 
     Raises:
-        CommandError: An address can be reached from other machines, where nobody is asked for a key.
+        CommandError: An address can be reached from other machines, where nobody is asked for a key or a certificate.
     """
+    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+
+    server = settings.server
     addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
-    for address in addresses:
-        if not server.insecure and not is_local(address):
-            message = (
-                f"Anybody who can reach {address} could read and change all memories. Listen on 127.0.0.1 or unix:PATH,"
-                " or say --insecure when the network keeps others out."
-            )
-            raise CommandError(message)
+    beyond = [address for address in addresses if not is_local(address)]
+    if beyond and not server.insecure and not _is_guarded(settings):
+        message = (
+            f"Anybody who can reach {beyond[0]} could read and change all memories. Make a key with `memsvc keys "
+            'create --role admin`, or set access.keys to "required", so that callers are asked for keys; or set '
+            "server.tls.client_ca, so that they are asked for certificates; or listen on 127.0.0.1 or unix:PATH. Say "
+            "--insecure when the network keeps others out."
+        )
+        raise CommandError(message)
     return addresses
+
+
+def _is_guarded(settings: Settings) -> bool:
+    """Return whether callers are asked for a key or a certificate."""
+    from memsvc.domain.access import KeyDemand  # noqa: PLC0415 - a quick start
+    from memsvc.wiring.access import has_keys  # noqa: PLC0415
+
+    if settings.server.tls.client_ca is not None or settings.access.keys is KeyDemand.REQUIRED:
+        return True
+    return settings.access.keys is KeyDemand.AUTO and has_keys(settings)
 
 
 def _check_metrics(settings: Settings) -> None:
@@ -243,6 +280,8 @@ def _check_metrics(settings: Settings) -> None:
     Raises:
         CommandError: It was not said so.
     """
+    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+
     address = settings.metrics.address
     if address and not settings.server.insecure and not is_local(address):
         message = (
@@ -250,16 +289,3 @@ def _check_metrics(settings: Settings) -> None:
             "or say --insecure when the network keeps others out."
         )
         raise CommandError(message)
-
-
-def is_local(address: str) -> bool:
-    """Say whether only this machine can reach an address: loopback or a unix socket."""
-    if address.startswith(("unix:", "unix-abstract:")):
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memsvc.client import SearchOptions, values
+    from memsvc.client import Memsvc, SearchOptions, values
     from memsvc.v1 import search_service_pb2 as searches
 
 
@@ -42,6 +42,9 @@ def search(  # noqa: PLR0913 - an option each
     diverse: Annotated[bool, typer.Option("--diverse", help="Let what is new weigh in.")] = False,
     rerank: Annotated[bool, typer.Option("--rerank", help="Have the service's reranker order the best hits.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Show what words find first, then all.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Look for files, reports and charts, too; only --limit counts then.")
+    ] = False,
     as_of: options.AsOf = None,
     valid_at: options.ValidAt = None,
     conversation: options.Conversation = "",
@@ -62,14 +65,25 @@ def search(  # noqa: PLR0913 - an option each
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
-        if stream:
+        if everything:
+            _everything(session, client, query, limit)
+        elif stream:
             _stream(session, client.stream_search(query, **asked), explain=explain)
-            return
-        reply = client.search(query, **asked)
+        else:
+            _tell(session, client.search(query, **asked), explain=explain)
+
+
+def _everything(session: Session, client: Memsvc, query: str, limit: int) -> None:
+    from memsvc.cli.finding import search_everything  # noqa: PLC0415 - it shows hits as this does
+
+    search_everything(session, client, query, limit=limit)
+
+
+def _tell(session: Session, reply: searches.SearchResponse, *, explain: bool) -> None:
     if session.as_json:
         write_json(reply)
-        return
-    show_hits(reply, explain=explain)
+    else:
+        show_hits(reply, explain=explain)
 
 
 def _stream(session: Session, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:

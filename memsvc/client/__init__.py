@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.client.asynchronous import AsyncMemsvc
-from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
 from memsvc.client.sessions import SessionMessage, ToolCall
@@ -42,6 +42,7 @@ __all__ = [
     "Search",
     "SearchOptions",
     "SessionMessage",
+    "Tls",
     "ToolCall",
     "Violation",
     "find_project",

@@ -6,12 +6,15 @@ from types import TracebackType
 from typing import Self
 
 from memsvc.client.capturing import Captures
-from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 from memsvc.client.conflicts import Conflicts
 from memsvc.client.connection import Connection
 from memsvc.client.consolidating import Consolidations
 from memsvc.client.contexts import Contexts
+from memsvc.client.files import Files
+from memsvc.client.finding import Finding
 from memsvc.client.history import History
+from memsvc.client.keys import Keys
 from memsvc.client.maintaining import Maintenance
 from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
@@ -20,6 +23,7 @@ from memsvc.client.reviewing import Reviews
 from memsvc.client.sessions import Sessions
 from memsvc.client.transferring import Transfers
 from memsvc.client.upkeep import Upkeep
+from memsvc.client.vault import Vaults
 from memsvc.client.watching import Watches
 from memsvc.client.writing import Writes
 from memsvc.v1 import types_pb2 as types
@@ -36,11 +40,15 @@ class AsyncMemsvc(
     Maintenance,
     Captures,
     Sessions,
+    Files,
+    Finding,
     History,
     Upkeep,
     Watches,
     Reviews,
     Transfers,
+    Keys,
+    Vaults,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
@@ -49,7 +57,7 @@ class AsyncMemsvc(
     and holds for all tries together.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option each
         self,
         address: str = DEFAULT_ADDRESS,
         *,
@@ -58,15 +66,22 @@ class AsyncMemsvc(
         agent_id: str = "",
         session_id: str = "",
         timeout: float = 30.0,
+        api_key: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none."""
+        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
+
+        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        """
         super().__init__(types.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id))
         self._address = address
         self._timeout = timeout
+        self._api_key = api_key
+        self._tls = tls
 
     async def __aenter__(self) -> Self:
         """Open the channel. It connects with the first call."""
-        self._opened = Connection(self._address, timeout_seconds=self._timeout)
+        self._opened = Connection(self._address, timeout_seconds=self._timeout, api_key=self._api_key, tls=self._tls)
         return self
 
     async def __aexit__(

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import grpc
 
-from memsvc.client.channel import insecure_channel
+from memsvc.client.channel import Tls, open_channel
 from memsvc.client.errors import MemsvcCallError
 from memsvc.v1 import types_pb2 as types
+from memsvc.v1.file_service_pb2_grpc import FileServiceStub
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
 from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
+    from memsvc.v1.file_service_pb2_grpc import FileServiceAsyncStub
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
     from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
@@ -44,14 +46,17 @@ Page = TypeVar("Page", bound=_Page)
 class Connection:
     """A channel to one service, to be made inside a running event loop."""
 
-    def __init__(self, address: str, *, timeout_seconds: float) -> None:
+    def __init__(
+        self, address: str, *, timeout_seconds: float, api_key: str | None = None, tls: Tls | None = None
+    ) -> None:
         """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none."""
         self._address = address
         self.timeout_seconds = timeout_seconds
-        self._channel = insecure_channel(address)
+        self._channel = open_channel(address, api_key=api_key, tls=tls)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
         self.sessions: SessionServiceAsyncStub = SessionServiceStub(self._channel)
+        self.files: FileServiceAsyncStub = FileServiceStub(self._channel)
         self.lifecycle: LifecycleServiceAsyncStub = LifecycleServiceStub(self._channel)
 
     async def close(self) -> None:

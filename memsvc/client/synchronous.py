@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memsvc.client.asynchronous import AsyncMemsvc
-from memsvc.client.channel import DEFAULT_ADDRESS
+from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,7 +128,7 @@ class Memsvc:
     leave one early, close it or drop it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option each
         self,
         address: str = DEFAULT_ADDRESS,
         *,
@@ -137,8 +137,13 @@ class Memsvc:
         agent_id: str = "",
         session_id: str = "",
         timeout: float = 30.0,
+        api_key: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none."""
+        """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
+
+        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        """
         self.client = AsyncMemsvc(
             address,
             user_id=user_id,
@@ -146,6 +151,8 @@ class Memsvc:
             agent_id=agent_id,
             session_id=session_id,
             timeout=timeout,
+            api_key=api_key,
+            tls=tls,
         )
         self._loop: _LoopThread | None = None
 
@@ -217,6 +224,15 @@ class Memsvc:
     trim_session = _sync(AsyncMemsvc.trim_session)
     close_session = _sync(AsyncMemsvc.close_session)
     reopen_session = _sync(AsyncMemsvc.reopen_session)
+    upload_file = _sync(AsyncMemsvc.upload_file)
+    download_file = _stream(AsyncMemsvc.download_file)
+    read_file = _sync(AsyncMemsvc.read_file)
+    save_file = _sync(AsyncMemsvc.save_file)
+    get_file = _sync(AsyncMemsvc.get_file)
+    list_files = _stream(AsyncMemsvc.list_files)
+    delete_file = _sync(AsyncMemsvc.delete_file)
+    search_all = _sync(AsyncMemsvc.search_all)
+    resolve_file_refs = _sync(AsyncMemsvc.resolve_file_refs)
     stream_search = _stream(AsyncMemsvc.stream_search)
     build_context = _stream(AsyncMemsvc.build_context)
     render_context = _sync(AsyncMemsvc.render_context)
@@ -230,6 +246,10 @@ class Memsvc:
     import_user = _stream(AsyncMemsvc.import_user)
     erase_user = _sync(AsyncMemsvc.erase_user)
     create_backup = _stream(AsyncMemsvc.create_backup)
+    create_api_key = _sync(AsyncMemsvc.create_api_key)
+    api_keys = _stream(AsyncMemsvc.api_keys)
+    revoke_api_key = _sync(AsyncMemsvc.revoke_api_key)
+    sync_vault = _stream(AsyncMemsvc.sync_vault)
     watch = _stream(AsyncMemsvc.watch)
     quarantined = _stream(AsyncMemsvc.quarantined)
     review = _sync(AsyncMemsvc.review)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
+from typing import TypedDict, Unpack
 
 import grpc
 
@@ -13,6 +15,15 @@ from memsvc.client.errors import MemsvcCallError
 from memsvc.client.values import Index, ReindexMode
 from memsvc.v1 import integrity_pb2 as integrity
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle
+
+
+class IntegrityFields(TypedDict, total=False):
+    """What a check does about files: fields of CheckIntegrityRequest."""
+
+    remove_broken_refs: bool
+    remove_orphan_files: bool
+    orphan_grace: timedelta
+    ignore_files: bool
 
 
 class Upkeep(Connected):
@@ -74,13 +85,24 @@ class Upkeep(Connected):
             call.cancel()
 
     async def check_integrity(
-        self, *, everybody: bool = False, repair: bool = False
+        self, *, everybody: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
     ) -> AsyncGenerator[integrity.CheckIntegrityResponse, None]:
         """Look for broken links and the like in what the scope sees, or of *everybody*; *repair* puts it right.
 
+        Of files only what the *fields* say is removed, which are those of CheckIntegrityRequest.
+
         Yields findings, progress, and the summary at the end. Leaving the loop early stops it.
         """
-        request = integrity.CheckIntegrityRequest(scope=None if everybody else self.scope, all=everybody, repair=repair)
+        request = integrity.CheckIntegrityRequest(
+            scope=None if everybody else self.scope,
+            all=everybody,
+            repair=repair,
+            remove_broken_refs=fields.get("remove_broken_refs", False),
+            remove_orphan_files=fields.get("remove_orphan_files", False),
+            ignore_files=fields.get("ignore_files", False),
+        )
+        if "orphan_grace" in fields:
+            request.orphan_grace.FromTimedelta(fields["orphan_grace"])
         call = self._remote.lifecycle.CheckIntegrity(request)
         try:
             async for event in call:

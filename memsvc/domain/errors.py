@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
+from memsvc.domain.failure import MemsvcError, Violation
 
-class MemsvcError(Exception):
-    """A failure that a caller can be told about.
-
-    Attributes:
-        reason: The name of the value in `memsvc.v1.ErrorReason`.
-        metadata: The values that the message quotes, by name.
-    """
-
-    reason: ClassVar[str] = "INTERNAL"
-
-    def __init__(self, message: str, **metadata: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.metadata = metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing wrong with a request: the field's proto path, and what would be right."""
-
-    field: str
-    description: str
+__all__ = ["MemsvcError", "Violation"]
+# What all others are made of is to be had here, too.
 
 
 class InvalidRequestError(MemsvcError):
@@ -388,6 +367,15 @@ class BackupRunningError(MemsvcError):
 
     def __init__(self) -> None:
         super().__init__("A backup is being made; wait until it has ended.")
+
+
+class VaultOffError(MemsvcError):
+    """The service keeps no vault."""
+
+    reason = "VAULT_OFF"
+
+    def __init__(self) -> None:
+        super().__init__("The service keeps no vault: set vault.directory and start it again.")
 
 
 class BackendClosedError(MemsvcError):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+
+from memsvc.domain.memory import FileRef
+
+ORPHAN_GRACE = timedelta(days=7)
+"""For how long a file may be without a memory that refers to it, unless somebody says otherwise."""
 
 
 class Fault(StrEnum):
@@ -21,6 +27,9 @@ class Fault(StrEnum):
     INDEX_MISSING = "INDEX_MISSING"
     INDEX_STALE = "INDEX_STALE"
     INDEX_ORPHANED = "INDEX_ORPHANED"
+    FILE_REF = "FILE_REF"
+    FILE_ORPHANED = "FILE_ORPHANED"
+    FILE_CONTENT = "FILE_CONTENT"
 
 
 class Part(StrEnum):
@@ -30,6 +39,7 @@ class Part(StrEnum):
     KEYWORDS = "keywords"
     TAGS = "tags"
     METADATA = "metadata"
+    REFS = "references to files"
     VECTORS = "vectors"
     STATEMENTS = "statements"
     REVISIONS = "revisions"
@@ -47,6 +57,9 @@ REMEDIES: Mapping[Fault, str] = {
     Fault.INDEX_MISSING: "The entries are written.",
     Fault.INDEX_STALE: "The entries are written anew.",
     Fault.INDEX_ORPHANED: "The entries are removed.",
+    Fault.FILE_REF: "With remove_broken_refs it is taken from file_refs; one in the content is for you to change.",
+    Fault.FILE_ORPHANED: "With remove_orphan_files it is removed for good.",
+    Fault.FILE_CONTENT: "None: upload the same bytes once more.",
 }
 """What a repair does about each."""
 
@@ -61,6 +74,22 @@ class Finding:
     user_id: str = ""
     project_id: str = ""
     is_repaired: bool = False
+    file_ref: FileRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCleaning:
+    """What is to be done about files and references to files: looked at only, unless this says otherwise.
+
+    Attributes:
+        grace: For how long a file may be without a memory that refers to it.
+        is_off: Whether they are left aside.
+    """
+
+    removes_broken_refs: bool = False
+    removes_orphan_files: bool = False
+    grace: timedelta = ORPHAN_GRACE
+    is_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)

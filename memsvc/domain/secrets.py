@@ -104,6 +104,7 @@ _SHAPES = (
         r"(?:[^-]*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:\s+[A-Za-z0-9+/=]{12,})*)",
     ),
     _shape("jwt", "eyj", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    _shape("memsvc-key", "memsvc_", r"\bmemsvc_[0-9a-f]{20}_[A-Za-z0-9]{49}"),
     _shape("aws-access-key", "akia asia agpa aroa aida", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
     _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
     _shape("github-token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{30,}"),

@@ -30,6 +30,7 @@ class RecordKind(StrEnum):
     CONFLICT = "conflict"
     CHECKPOINT = "checkpoint"
     TOMBSTONE = "tombstone"
+    FILE = "file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.access.keys import Access
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolve import Resolve
@@ -15,6 +16,7 @@ from memsvc.engine.consolidation.undoing import UndoConsolidation
 from memsvc.engine.context.contexts import Contexts
 from memsvc.engine.context.core import Core
 from memsvc.engine.erasing.erase import Erase
+from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback
@@ -30,6 +32,7 @@ from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
 from memsvc.engine.lifecycle.vitals import Vitals
 from memsvc.engine.performance import Performance
+from memsvc.engine.read.global_search import GlobalSearch
 from memsvc.engine.read.recall import Recall
 from memsvc.engine.read.recollect import Recollect
 from memsvc.engine.sessions.desk import Sessions
@@ -38,6 +41,7 @@ from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
 from memsvc.engine.upkeep.run import Maintenance
 from memsvc.engine.upkeep.step_counts import StepCounts
+from memsvc.engine.vault.vault import Vault
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.importing import Importing
@@ -68,7 +72,9 @@ class Application:
     resolve: Resolve
     recollect: Recollect
     recall: Recall
+    global_search: GlobalSearch
     sessions: Sessions
+    files: Files
     retrospect: Retrospect
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
@@ -90,6 +96,8 @@ class Application:
     user_importing: UserImporting
     erase: Erase
     backups: Backups
+    access: Access
+    vault: Vault | None
 
     @property
     def dimension(self) -> int:

@@ -23,14 +23,17 @@ from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.erasing import ErasureReads, ErasureWrites
 from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads, FileWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
+from memsvc.ports.keys import KeyReads, KeyWrites
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
 
 
 class UniquenessRaceError(Exception):
@@ -156,7 +159,14 @@ class MemoryReads(HistoryReads, Protocol):
 
 
 class Transaction(
-    CheckpointWrites, ConflictWrites, ReminderWrites, IntegrityWrites, TransferWrites, ErasureWrites, Protocol
+    CheckpointWrites,
+    ConflictWrites,
+    ReminderWrites,
+    IntegrityWrites,
+    TransferWrites,
+    ErasureWrites,
+    KeyWrites,
+    Protocol,
 ):
     """One transaction of the store: all of it is committed, or none of it.
 
@@ -167,6 +177,11 @@ class Transaction(
     @property
     def sessions(self) -> SessionWrites:
         """Read and write sessions in this transaction."""
+        ...
+
+    @property
+    def files(self) -> FileWrites:
+        """Read and write what is known of files in this transaction."""
         ...
 
     @property
@@ -278,6 +293,11 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        ...
+
+    @property
     def feed(self) -> IndexFeed:
         """Read what is to be indexed."""
         ...
@@ -338,8 +358,18 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        ...
+
+    @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
+        ...
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows of its files."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

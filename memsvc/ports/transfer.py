@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import Session
@@ -62,6 +63,10 @@ class UserSnapshot(Protocol):
 
     def checkpoints(self) -> Iterator[Checkpoint]:
         """Yield the checkpoints by project and name."""
+        ...
+
+    def files(self) -> Iterator[File]:
+        """Yield what is known of files, in the order of writing."""
         ...
 
     def tombstones(self) -> Iterator[Tombstone]:

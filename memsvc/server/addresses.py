@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import stat
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import unquote
 
 UNIX = "unix:"
 PROBE_SECONDS = 1.0
@@ -46,6 +48,28 @@ def socket_path(address: str) -> Path | None:
 def bound_address(address: str, port: int) -> str:
     """Return *address* with the port that was bound in place of its own."""
     return address if address.startswith(UNIX) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def is_local(address: str) -> bool:
+    """Say whether only this machine can reach an address: loopback or a unix socket."""
+    if address.startswith((UNIX, "unix-abstract:")):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_local_peer(peer: str) -> bool:
+    """Say whether a caller, as gRPC names it, is on this machine."""
+    if peer.startswith(UNIX):
+        return True
+    # The brackets of an IPv6 address come as %5B and %5D.
+    family, _, address = unquote(peer).partition(":")
+    return family in {"ipv4", "ipv6"} and is_local(address)
 
 
 def _somebody_listens(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -14,16 +15,19 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.application import Application
-from memsvc.server.addresses import AddressError, bound_address, make_room, socket_path
+from memsvc.server.addresses import AddressError, bound_address, is_local, make_room, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.health import LIFECYCLE_SERVICE, MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, Health
+from memsvc.server.file import FileServicer
+from memsvc.server.health import SERVICES, Health
 from memsvc.server.interceptors.access_log import AccessLog
+from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Interception, Layer
 from memsvc.server.interceptors.began import Began
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
+from memsvc.server.key_limits import KeyLimits
 from memsvc.server.lifecycle import LifecycleServicer
 from memsvc.server.memory import MemoryServicer
 from memsvc.server.monitoring.calls import CallMetrics
@@ -33,9 +37,11 @@ from memsvc.server.options import ServerOptions
 from memsvc.server.reflection import add_reflection
 from memsvc.server.search import SearchServicer
 from memsvc.server.session import SessionServicer
+from memsvc.server.tls import Certificates
 from memsvc.server.waiting import IndexWait
 from memsvc.server.watching import Watches
 from memsvc.v1 import (
+    file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
     memory_service_pb2_grpc,
     search_service_pb2_grpc,
@@ -72,6 +78,7 @@ def build(
         meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
         language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
+        files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
     watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
     return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches), layers)
@@ -99,6 +106,7 @@ class Server:
 
         Raises:
             AddressError: An address cannot be listened at; nothing is left behind.
+            CertificateError: The certificate cannot be used; likewise.
         """
         loop = asyncio.get_running_loop()
         told_to_stop = asyncio.Event()
@@ -119,6 +127,7 @@ class Server:
 
         Raises:
             AddressError: An address cannot be listened at.
+            CertificateError: The certificate cannot be used.
         """
         health = self._health = Health(self._edge)
         self._watch(health)
@@ -132,14 +141,19 @@ class Server:
                         AccessLog(self._edge.application.performance),
                         Errors(),
                         DeadlineLimit(self._edge.options.default_deadline_seconds),
+                        self._admission(),
                     ]
                 )
             ],
             options=_channel_options(self._edge.options),
         )
         self._add_services(server, health)
+        tls = self._edge.options.tls
+        credentials = None if tls is None else (await asyncio.to_thread(Certificates, tls)).credentials()
         for address in self._edge.options.addresses:
-            self._bound.append(await _listen(server, address))
+            if credentials is None and not is_local(address):
+                log.warning("listening without encryption beyond this machine", address=address)
+            self._bound.append(await _listen(server, address, credentials))
         if self._monitoring is not None:
             url = await asyncio.to_thread(self._monitoring.start, self._edge.options.metrics_address)
             self._bound.append(url)
@@ -161,6 +175,15 @@ class Server:
             await self._grpc.stop(self._edge.options.grace_seconds)
         await asyncio.to_thread(self._release)
         log.info("server stopped")
+
+    def _admission(self) -> Admission:
+        options, edge = self._edge.options.keys, self._edge
+        limits = KeyLimits(
+            calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
+        )
+        return Admission(
+            edge.application.access.keyring, limits, edge.executors.meta, recheck_seconds=options.recheck_seconds
+        )
 
     def _watch(self, health: Health) -> None:
         """Count the calls, and have the numbers ready for whoever asks, when an address is set for it."""
@@ -186,15 +209,19 @@ class Server:
         search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._edge), server)
         lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._edge), server)
         session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._edge), server)
+        file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._edge), server)
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._edge.options.reflection:
-            add_reflection(server, (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, LIFECYCLE_SERVICE, HEALTH_SERVICE))
+            add_reflection(server, (*SERVICES, HEALTH_SERVICE))
 
 
-async def _listen(server: grpc.aio.Server, address: str) -> str:
+async def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
     await asyncio.to_thread(make_room, address)
     try:
-        port = server.add_insecure_port(address)
+        if credentials is None or socket_path(address):
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         message = f"Cannot listen at {address!r}: it is in use, or not an address of this machine."
         raise AddressError(message) from error

@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from memsvc.domain.access import Role
+from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.domain.clock import Deadline
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. Without authentication everybody is of the one tenant without a name."""
+    """Who calls. Without authentication everybody is of the one tenant without a name, and may do everything.
+
+    Attributes:
+        key_id: The key that came with the call; empty when nobody is asked for one.
+        user_ids: The only users that may be named; empty: all.
+        project_ids: The only projects that may be named; empty: all.
+    """
 
     tenant_id: str = ""
+    key_id: str = ""
+    role: Role = Role.ADMIN
+    user_ids: frozenset[str] = frozenset()
+    project_ids: frozenset[str] = frozenset()
+
+    def check_user(self, user_id: str) -> None:
+        """Refuse a user whom the key is not good for.
+
+        Raises:
+            PermissionDeniedError: It is not.
+        """
+        if self.user_ids and user_id not in self.user_ids:
+            raise self._denied("user_id", user_id)
+
+    def check_project(self, project_id: str) -> None:
+        """Refuse a project that the key is not good for; none at all, too, when it is good for some only.
+
+        Raises:
+            PermissionDeniedError: It is not.
+        """
+        if self.project_ids and project_id not in self.project_ids:
+            raise self._denied("project_id", project_id)
+
+    def _denied(self, field_name: str, value: str) -> PermissionDeniedError:
+        message = f"The API key {self.key_id!r} is not good for the {field_name} {value!r} of the scope."
+        return PermissionDeniedError(message, key_id=self.key_id, needed=field_name)
+
+
+@dataclass(slots=True)
+class Touched:
+    """Whose memories a call has named so far, for the audit log."""
+
+    users: dict[str, None] = field(default_factory=dict)
+    projects: dict[str, None] = field(default_factory=dict)
 
 
 NOBODY = Principal()
@@ -26,3 +68,6 @@ deadline: ContextVar[Deadline] = ContextVar("deadline", default=NO_HURRY)
 
 principal: ContextVar[Principal] = ContextVar("principal", default=NOBODY)
 """Who calls; set by whatever authenticates."""
+
+touched: ContextVar[Touched | None] = ContextVar("touched", default=None)
+"""Filled where scopes are made, when somebody wants to know."""

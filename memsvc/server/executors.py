@@ -92,10 +92,11 @@ class Executors:
     meta: NamedExecutor
     language: NamedExecutor
     watch: NamedExecutor
+    files: NamedExecutor
 
     def each(self) -> tuple[NamedExecutor, ...]:
         """Return all of them."""
-        return (self.search, self.write, self.meta, self.language, self.watch)
+        return (self.search, self.write, self.meta, self.language, self.watch, self.files)
 
     def close(self) -> None:
         """Close all of them."""

@@ -18,6 +18,8 @@ MEMORY_SERVICE = "memsvc.v1.MemoryService"
 SEARCH_SERVICE = "memsvc.v1.SearchService"
 LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
 SESSION_SERVICE = "memsvc.v1.SessionService"
+FILE_SERVICE = "memsvc.v1.FileService"
+SERVICES = (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, FILE_SERVICE, LIFECYCLE_SERVICE)
 REPLAY_SECONDS = 0.1
 """How often to look whether the indexes have caught up after a start: looking costs nothing."""
 
@@ -27,6 +29,7 @@ NEEDS: Mapping[str, frozenset[str]] = {
     MEMORY_SERVICE: STORE,
     LIFECYCLE_SERVICE: STORE,
     SESSION_SERVICE: STORE,
+    FILE_SERVICE: STORE | {"blobs"},
     SEARCH_SERVICE: STORE,
     READINESS: STORE,
 }

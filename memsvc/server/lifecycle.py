@@ -16,12 +16,14 @@ from memsvc.server.convert.scope import scope_from
 from memsvc.server.edge import Edge
 from memsvc.server.history import CheckpointMethods
 from memsvc.server.integrity import IntegrityMethods
+from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
 from memsvc.server.transferring import TransferMethods
 from memsvc.server.validate import reads
+from memsvc.server.vault import VaultMethods
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import lifecycle_service_pb2_grpc as pb_grpc
 
@@ -38,6 +40,8 @@ class LifecycleServicer(
     IntegrityMethods,
     MaintenanceMethods,
     TransferMethods,
+    KeyMethods,
+    VaultMethods,
     pb_grpc.LifecycleServiceServicer,
 ):
     """Looks after the memories as a whole."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Shares
 from memsvc.domain.query import Weighting
+from memsvc.server.tls import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,15 @@ class ContextDefaults:
     total_tokens: int = 128_000
     shares: Shares = field(default_factory=Shares)
     locale: Locale = Locale.EN
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """What holds for keys that do not say so themselves, 0 being no limit, and how often open streams are looked at."""
+
+    calls_per_second: float = 0.0
+    concurrent_calls: int = 0
+    recheck_seconds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,11 @@ class ServerOptions:
         version: The service's version, as Diagnose tells it.
         watch_streams: How many watches may be open; further ones are refused.
         watch_threads: How many threads read changes for them.
+        file_streams: How many uploads and downloads may be under way; further ones are refused.
+        file_threads: How many threads read and write their bytes.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: they are not served.
+        keys: What holds for API keys.
+        tls: The files of the certificate; None: TCP is not encrypted.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -57,4 +71,8 @@ class ServerOptions:
     version: str = ""
     watch_streams: int = 1_000
     watch_threads: int = 2
+    file_streams: int = 64
+    file_threads: int = 4
     metrics_address: str = ""
+    keys: KeyOptions = KeyOptions()
+    tls: TlsFiles | None = None

@@ -14,9 +14,11 @@ from memsvc.domain.query import SearchQuery
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
 from memsvc.server.context import ContextMethods
+from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
 from memsvc.server.edge import Edge
+from memsvc.server.search_all import SearchAllMethods
 from memsvc.server.status import Severity, item_status_from_error, row_of
 from memsvc.server.streaming import StreamMethods
 from memsvc.server.validate import searches
@@ -25,7 +27,7 @@ from memsvc.v1 import search_service_pb2 as pb
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class SearchServicer(ContextMethods, StreamMethods):
+class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
     """Finds memories by meaning and by words."""
 
     def __init__(self, edge: Edge) -> None:
@@ -77,6 +79,8 @@ class SearchServicer(ContextMethods, StreamMethods):
             raise NotReadyError(self._app.indexer.pending)
         reply = self._app.recall.search(query, calls.deadline.get())
         fill_response(response, reply, request, query)
+        if request.include_files:
+            add_files(response, self._app.files.resolving, query.scope)
 
     def _fail(self, result: pb.BatchSearchResult, failure: BaseException) -> None:
         if row_of(failure).severity is Severity.ERROR:

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import errors, limits
+from memsvc.domain import access_errors, errors, file_errors, limits
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.v1 import types_pb2 as types
@@ -67,7 +67,13 @@ def _bad_request(error: MemsvcError) -> Sequence[Message]:
     return (reply,)
 
 
-_RESOURCES = {"checkpoint": "checkpoint", "session_id": "session", "memory": "memory", "memory_id": "memory"}
+_RESOURCES = {
+    "checkpoint": "checkpoint",
+    "session_id": "session",
+    "memory": "memory",
+    "memory_id": "memory",
+    "file_id": "file",
+}
 
 
 def _resource(error: MemsvcError) -> Sequence[Message]:
@@ -82,6 +88,11 @@ def _resource(error: MemsvcError) -> Sequence[Message]:
 def _conflict(error: MemsvcError) -> Sequence[Message]:
     name = error.metadata.get("conflict_id", "")
     return (details.ResourceInfo(resource_type="conflict", resource_name=name, description=cut(error.message)),)
+
+
+def _api_key(error: MemsvcError) -> Sequence[Message]:
+    name = error.metadata.get("key_id", "")
+    return (details.ResourceInfo(resource_type="api_key", resource_name=name, description=cut(error.message)),)
 
 
 def _precondition(error: MemsvcError) -> Sequence[Message]:
@@ -137,6 +148,14 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    access_errors.ApiKeyRequiredError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.ApiKeyInvalidError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.ApiKeyExpiredError: Row(_CODE.UNAUTHENTICATED),
+    access_errors.PermissionDeniedError: Row(_CODE.PERMISSION_DENIED),
+    access_errors.ApiKeyNotFoundError: Row(_CODE.NOT_FOUND, _api_key),
+    file_errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    file_errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.VaultOffError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

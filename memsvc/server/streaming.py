@@ -14,6 +14,7 @@ from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.query import SearchQuery, SearchReply
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
+from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
 from memsvc.server.edge import Edge
@@ -60,14 +61,20 @@ class StreamMethods(pb_grpc.SearchServiceServicer):
         def early(reply: SearchReply) -> None:
             answer = pb.StreamSearchResponse()
             fill_response(answer.early, reply, search, query)
+            self._add_files(answer.early, search, query)
             answer.early.SetInParent()
             teller.tell(answer)
 
         reply = self._edge.application.recall.search(query, calls.deadline.get(), early)
         answer = pb.StreamSearchResponse()
         fill_response(answer.fused, reply, search, query)
+        self._add_files(answer.fused, search, query)
         answer.fused.SetInParent()
         return answer
+
+    def _add_files(self, response: pb.SearchResponse, search: pb.SearchRequest, query: SearchQuery) -> None:
+        if search.include_files:
+            add_files(response, self._edge.application.files.resolving, query.scope)
 
 
 class _Teller:

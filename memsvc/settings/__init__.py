@@ -10,6 +10,8 @@ from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from memsvc.settings.access import AccessSettings
+from memsvc.settings.files import FileSettings
 from memsvc.settings.memories import (
     ConsolidationSettings,
     ContextSettings,
@@ -29,6 +31,7 @@ from memsvc.settings.service import (
     LogSettings,
     MetricsSettings,
     ServerSettings,
+    VaultSettings,
     WatchSettings,
 )
 
@@ -63,6 +66,8 @@ class Settings(BaseSettings):
     """Where everything is kept. One process at a time opens it."""
     server: ServerSettings = ServerSettings()
     """Listening and limits."""
+    access: AccessSettings = AccessSettings()
+    """API keys, and what they may do."""
     metadata: BackendChoice = BackendChoice(backend="sql")
     """The store."""
     vectors: BackendChoice = BackendChoice(backend="qdrant-edge")
@@ -76,6 +81,8 @@ class Settings(BaseSettings):
     until the new index is whole. Without it words alone answer meanwhile. To be removed afterwards."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
     """What counts the tokens of sessions and contexts."""
+    blobs: BackendChoice = BackendChoice(backend="fsspec")
+    """Where the bytes of files are."""
     reranker: BackendChoice = BackendChoice(backend="none")
     """Orders the best hits anew when a search asks for it, if there is one."""
     context: ContextSettings = ContextSettings()
@@ -95,11 +102,15 @@ class Settings(BaseSettings):
     """Trust and quarantine."""
     reminders: ReminderSettings = ReminderSettings()
     """What comes due."""
+    files: FileSettings = FileSettings()
+    """Files."""
 
     consolidation: ConsolidationSettings = ConsolidationSettings()
     """Merging and summing up."""
     backup: BackupSettings = BackupSettings()
     """Backups."""
+    vault: VaultSettings = VaultSettings()
+    """Memories as files."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
     metrics: MetricsSettings = MetricsSettings()

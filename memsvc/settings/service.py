@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
+from memsvc.settings.access import TlsSettings
 from memsvc.settings.part import Part
+from memsvc.settings.vault_watching import VaultWatchingSettings
 
 
 class EventLoop(StrEnum):
@@ -26,7 +28,9 @@ class ServerSettings(Part):
     address: str = "127.0.0.1:50051"
     """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
     insecure: bool = False
-    """Whether to listen beyond loopback although nobody is asked for a key."""
+    """Whether to listen beyond loopback although nobody is asked for a key or a certificate."""
+    tls: TlsSettings = TlsSettings()
+    """Encryption."""
     reflection: bool = True
     """Whether grpcurl and the like may ask for the API's descriptors."""
     grace_seconds: float = Field(default=20.0, ge=0)
@@ -84,6 +88,14 @@ class BackupSettings(Part):
 
     directory: Path | None = None
     """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
+
+
+class VaultSettings(VaultWatchingSettings):
+    """Memories as files that people read and edit."""
+
+    directory: Path | None = None
+    """The folder of the vault, which is made when it is not there. One service at a time keeps it. Without one there is
+    no vault."""
 
 
 class LogFormat(StrEnum):

@@ -20,9 +20,12 @@ from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_essentials import StoreEssentialsContract
 from memsvc.testing.store_feed import StoreFeedContract
+from memsvc.testing.store_file_finding import StoreFileFindingContract
+from memsvc.testing.store_files import StoreFilesContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_history import StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
+from memsvc.testing.store_keys import StoreKeysContract
 from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_logs import StoreLogsContract
 from memsvc.testing.store_names import StoreNamesContract
@@ -34,6 +37,7 @@ from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_transfer import StoreTransferContract
 from memsvc.testing.store_upkeep import StoreUpkeepContract
+from memsvc.testing.store_vault import StoreVaultContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 
@@ -44,6 +48,7 @@ class MetadataStoreContract(
     StoreReadsContract,
     StoreReachContract,
     StoreRemindersContract,
+    StoreKeysContract,
     StoreListsContract,
     StoreFiltersContract,
     StoreFeedContract,
@@ -57,6 +62,9 @@ class MetadataStoreContract(
     StoreUpkeepContract,
     StoreTransferContract,
     StoreErasureContract,
+    StoreFilesContract,
+    StoreVaultContract,
+    StoreFileFindingContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

@@ -59,6 +59,7 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
         transaction.add_conflicts([conflict(first, second)])
         transaction.add_checkpoint(Checkpoint(first.scope.owner, "web", "start", NOW, NOW, "note"))
         transaction.add_accesses({first.id: (2, NOW)})
+        transaction.files.insert(factories.file(user_id=user_id, project_id="web", metadata={"标": [1]}))
     purge(store, *insert(store, factories.memory("gone", user_id=user_id)))
     return [first, second, message]
 
@@ -93,6 +94,7 @@ class StoreTransferContract(StoreSeams):
             assert [first.id] == [one.older_id for one in snapshot.conflicts()]
             assert [one.name for one in snapshot.checkpoints()] == ["start"]
             assert len(list(snapshot.tombstones())) == 1
+            assert store.files.of_owner(OWNER, after=0, limit=9) == list(snapshot.files())
             assert dict.fromkeys(RecordKind, 1) | {RecordKind.MEMORY: 3} == dict(snapshot.counts())
 
     def test_a_snapshot_stands_still(self, store: MetadataStore) -> None:

@@ -51,7 +51,8 @@ Global___BackupPhase: _TypeAlias = BackupPhase  # noqa: Y015
 class CreateBackupRequest(_message.Message):
     """CreateBackupRequest asks for a copy of all that is stored, of all users, as of one moment, while the service goes on. It
     becomes a folder on the machine of the service, in the folder that the setting `backup.directory` names. In it are the
-    metadata store, which holds everything that cannot be derived, embeddings included, and a manifest with the digest of each
+    metadata store, which holds everything that cannot be derived, embeddings included, the bytes of files when these are in a
+    folder of the machine of the service (those in S3-compatible storage stay there), and a manifest with the digest of each
     file. The indexes are not in it: a service that is started from the backup builds them anew, without embedding again.
     `memsvc restore` makes a data directory of it.
 

@@ -504,7 +504,10 @@ class FlushMessagesResponse(_message.Message):
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
-        """file_refs are all files found in tool calls and artifact_ids, each once, in order."""
+        """file_refs are all files found, each once: message by message those of its tool calls, then those that its text refers
+        to as Memory.file_refs says, and at the end artifact_ids. What a message of the system, a repeated context or a request
+        to forget refers to is not among them.
+        """
 
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.WriteOutcome.ValueType]:

@@ -24,8 +24,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class EraseUserRequest(_message.Message):
     """EraseUserRequest asks to forget a user for good, or how much there would be to forget. Erased are the memories of all
     projects and layers with their revisions, keywords, statements, conflicts and vectors, the embeddings of their texts
-    unless others need the same ones, sessions and messages, checkpoints, what was left of memories that were removed before,
-    remembered requests with their answers, and whose the changes were that watches read; all entries of the indexes, which
+    unless others need the same ones, sessions and messages, checkpoints, files, and their bytes unless somebody else has the
+    same, what was left of memories that were removed before, remembered requests with their answers, and whose the changes were that watches read; all entries of the indexes, which
     are then written anew so that nothing stays in their files; and what is kept in memory. It works in parts, each one
     transaction, while others read and write. Backups are left alone; the receipt names them.
 
@@ -126,7 +126,9 @@ class ErasureReceipt(_message.Message):
 
     @_builtins.property
     def stores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErasedStore]:
-        """stores are "metadata", "vectors", "lexical" and, but for a dry run, "files"."""
+        """stores are "metadata", "vectors", "lexical", "blobs" (the bytes of files) and, but for a dry run, "files" (those of the
+        data directory).
+        """
 
     @_builtins.property
     def backups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -191,7 +193,7 @@ class ErasedStore(_message.Message):
     @_builtins.property
     def removed_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """removed_counts is how much was there and was removed, or would be, by what it is: the table's name in the metadata
-        store, "entries" in an index. Names that count 0 are left out.
+        store, "entries" in an index, "blobs". Names that count 0 are left out.
         """
 
     def __init__(

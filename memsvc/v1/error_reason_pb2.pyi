@@ -181,6 +181,41 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
     one goes on. No metadata. Wait until it has ended.
     """
+    ERROR_REASON_API_KEY_REQUIRED: _ErrorReason.ValueType  # 100
+    """ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
+    with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
+    """
+    ERROR_REASON_API_KEY_INVALID: _ErrorReason.ValueType  # 101
+    """ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
+    service, or revoked. No metadata. Ask for another key; do not retry.
+    """
+    ERROR_REASON_API_KEY_EXPIRED: _ErrorReason.ValueType  # 102
+    """ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
+    `expire_time`. Ask for another key; do not retry.
+    """
+    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 103
+    """ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
+    method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
+    method needs, or the name of the field of the scope. Ask for another key; do not retry.
+    """
+    ERROR_REASON_API_KEY_NOT_FOUND: _ErrorReason.ValueType  # 104
+    """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
+    there are; do not retry.
+    """
+    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 80
+    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+    file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+    and the scope; do not retry.
+    """
+    ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 81
+    """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+    what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+    once more.
+    """
+    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 90
+    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+    No metadata. Set vault.directory and start the service again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -348,5 +383,40 @@ Metadata: `backup`. Choose another name, or none.
 ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
 """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
 one goes on. No metadata. Wait until it has ended.
+"""
+ERROR_REASON_API_KEY_REQUIRED: ErrorReason.ValueType  # 100
+"""ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
+with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
+"""
+ERROR_REASON_API_KEY_INVALID: ErrorReason.ValueType  # 101
+"""ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
+service, or revoked. No metadata. Ask for another key; do not retry.
+"""
+ERROR_REASON_API_KEY_EXPIRED: ErrorReason.ValueType  # 102
+"""ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
+`expire_time`. Ask for another key; do not retry.
+"""
+ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 103
+"""ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
+method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
+method needs, or the name of the field of the scope. Ask for another key; do not retry.
+"""
+ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 104
+"""ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
+there are; do not retry.
+"""
+ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 80
+"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
+file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
+and the scope; do not retry.
+"""
+ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 81
+"""ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
+what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
+once more.
+"""
+ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
+"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
+No metadata. Set vault.directory and start the service again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

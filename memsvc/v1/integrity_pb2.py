@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19memsvc/v1/integrity.proto\x12\tmemsvc.v1\x1a\x15memsvc/v1/types.proto\"U\n\x15\x43heckIntegrityRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x12\x0e\n\x06repair\x18\x03 \x01(\x08\"\xb3\x01\n\x16\x43heckIntegrityResponse\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x1b.memsvc.v1.IntegrityFindingH\x00\x12\x30\n\x08progress\x18\x02 \x01(\x0b\x32\x1c.memsvc.v1.IntegrityProgressH\x00\x12.\n\x07summary\x18\x03 \x01(\x0b\x32\x1b.memsvc.v1.IntegritySummaryH\x00\x42\x07\n\x05\x65vent\"\xa6\x01\n\x10IntegrityFinding\x12(\n\x05\x66\x61ult\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.IntegrityFault\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x12\n\nproject_id\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x10\n\x08repaired\x18\x07 \x01(\x08\"2\n\x11IntegrityProgress\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\x0f\n\x07\x63hecked\x18\x02 \x01(\x03\"\xdb\x01\n\x10IntegritySummary\x12\x14\n\x0cmemory_count\x18\x01 \x01(\x03\x12\x10\n\x08\x66indings\x18\x02 \x01(\x03\x12\x10\n\x08repaired\x18\x03 \x01(\x03\x12\x45\n\x0e\x63ount_by_fault\x18\x04 \x03(\x0b\x32-.memsvc.v1.IntegritySummary.CountByFaultEntry\x12\x11\n\tunchecked\x18\x05 \x03(\t\x1a\x33\n\x11\x43ountByFaultEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01*\xff\x02\n\x0eIntegrityFault\x12\x1f\n\x1bINTEGRITY_FAULT_UNSPECIFIED\x10\x00\x12\x18\n\x14INTEGRITY_FAULT_LINK\x10\x01\x12\x1b\n\x17INTEGRITY_FAULT_CONTENT\x10\x02\x12\x1a\n\x16INTEGRITY_FAULT_CHUNKS\x10\x03\x12\x1c\n\x18INTEGRITY_FAULT_KEYWORDS\x10\x04\x12\x1c\n\x18INTEGRITY_FAULT_CONFLICT\x10\x05\x12\x1b\n\x17INTEGRITY_FAULT_MESSAGE\x10\x06\x12\x1b\n\x17INTEGRITY_FAULT_SESSION\x10\x07\x12\x1b\n\x17INTEGRITY_FAULT_REMAINS\x10\x08\x12!\n\x1dINTEGRITY_FAULT_INDEX_MISSING\x10\t\x12\x1f\n\x1bINTEGRITY_FAULT_INDEX_STALE\x10\n\x12\"\n\x1eINTEGRITY_FAULT_INDEX_ORPHANED\x10\x0b\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19memsvc/v1/integrity.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15memsvc/v1/types.proto\"\xd5\x01\n\x15\x43heckIntegrityRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x12\x0e\n\x06repair\x18\x03 \x01(\x08\x12\x1a\n\x12remove_broken_refs\x18\x04 \x01(\x08\x12\x1b\n\x13remove_orphan_files\x18\x05 \x01(\x08\x12/\n\x0corphan_grace\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cignore_files\x18\x07 \x01(\x08\"\xb3\x01\n\x16\x43heckIntegrityResponse\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x1b.memsvc.v1.IntegrityFindingH\x00\x12\x30\n\x08progress\x18\x02 \x01(\x0b\x32\x1c.memsvc.v1.IntegrityProgressH\x00\x12.\n\x07summary\x18\x03 \x01(\x0b\x32\x1b.memsvc.v1.IntegritySummaryH\x00\x42\x07\n\x05\x65vent\"\xcc\x01\n\x10IntegrityFinding\x12(\n\x05\x66\x61ult\x18\x01 \x01(\x0e\x32\x19.memsvc.v1.IntegrityFault\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x12\n\nproject_id\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x10\n\x08repaired\x18\x07 \x01(\x08\x12$\n\x08\x66ile_ref\x18\x08 \x01(\x0b\x32\x12.memsvc.v1.FileRef\"2\n\x11IntegrityProgress\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\x0f\n\x07\x63hecked\x18\x02 \x01(\x03\"\xdb\x01\n\x10IntegritySummary\x12\x14\n\x0cmemory_count\x18\x01 \x01(\x03\x12\x10\n\x08\x66indings\x18\x02 \x01(\x03\x12\x10\n\x08repaired\x18\x03 \x01(\x03\x12\x45\n\x0e\x63ount_by_fault\x18\x04 \x03(\x0b\x32-.memsvc.v1.IntegritySummary.CountByFaultEntry\x12\x11\n\tunchecked\x18\x05 \x03(\t\x1a\x33\n\x11\x43ountByFaultEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01*\xe2\x03\n\x0eIntegrityFault\x12\x1f\n\x1bINTEGRITY_FAULT_UNSPECIFIED\x10\x00\x12\x18\n\x14INTEGRITY_FAULT_LINK\x10\x01\x12\x1b\n\x17INTEGRITY_FAULT_CONTENT\x10\x02\x12\x1a\n\x16INTEGRITY_FAULT_CHUNKS\x10\x03\x12\x1c\n\x18INTEGRITY_FAULT_KEYWORDS\x10\x04\x12\x1c\n\x18INTEGRITY_FAULT_CONFLICT\x10\x05\x12\x1b\n\x17INTEGRITY_FAULT_MESSAGE\x10\x06\x12\x1b\n\x17INTEGRITY_FAULT_SESSION\x10\x07\x12\x1b\n\x17INTEGRITY_FAULT_REMAINS\x10\x08\x12!\n\x1dINTEGRITY_FAULT_INDEX_MISSING\x10\t\x12\x1f\n\x1bINTEGRITY_FAULT_INDEX_STALE\x10\n\x12\"\n\x1eINTEGRITY_FAULT_INDEX_ORPHANED\x10\x0b\x12\x1c\n\x18INTEGRITY_FAULT_FILE_REF\x10\x0c\x12!\n\x1dINTEGRITY_FAULT_FILE_ORPHANED\x10\r\x12 \n\x1cINTEGRITY_FAULT_FILE_CONTENT\x10\x0e\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,18 +36,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
   _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._loaded_options = None
   _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._serialized_options = b'8\001'
-  _globals['_INTEGRITYFAULT']._serialized_start=776
-  _globals['_INTEGRITYFAULT']._serialized_end=1159
-  _globals['_CHECKINTEGRITYREQUEST']._serialized_start=63
-  _globals['_CHECKINTEGRITYREQUEST']._serialized_end=148
-  _globals['_CHECKINTEGRITYRESPONSE']._serialized_start=151
-  _globals['_CHECKINTEGRITYRESPONSE']._serialized_end=330
-  _globals['_INTEGRITYFINDING']._serialized_start=333
-  _globals['_INTEGRITYFINDING']._serialized_end=499
-  _globals['_INTEGRITYPROGRESS']._serialized_start=501
-  _globals['_INTEGRITYPROGRESS']._serialized_end=551
-  _globals['_INTEGRITYSUMMARY']._serialized_start=554
-  _globals['_INTEGRITYSUMMARY']._serialized_end=773
-  _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._serialized_start=722
-  _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._serialized_end=773
+  _globals['_INTEGRITYFAULT']._serialized_start=975
+  _globals['_INTEGRITYFAULT']._serialized_end=1457
+  _globals['_CHECKINTEGRITYREQUEST']._serialized_start=96
+  _globals['_CHECKINTEGRITYREQUEST']._serialized_end=309
+  _globals['_CHECKINTEGRITYRESPONSE']._serialized_start=312
+  _globals['_CHECKINTEGRITYRESPONSE']._serialized_end=491
+  _globals['_INTEGRITYFINDING']._serialized_start=494
+  _globals['_INTEGRITYFINDING']._serialized_end=698
+  _globals['_INTEGRITYPROGRESS']._serialized_start=700
+  _globals['_INTEGRITYPROGRESS']._serialized_end=750
+  _globals['_INTEGRITYSUMMARY']._serialized_start=753
+  _globals['_INTEGRITYSUMMARY']._serialized_end=972
+  _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._serialized_start=921
+  _globals['_INTEGRITYSUMMARY_COUNTBYFAULTENTRY']._serialized_end=972
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -70,6 +71,19 @@ class _IntegrityFaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Integr
     """INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that is not there. Told only with `all`. Repair:
     they are removed.
     """
+    INTEGRITY_FAULT_FILE_REF: _IntegrityFault.ValueType  # 12
+    """INTEGRITY_FAULT_FILE_REF: a memory refers to a file that is not there, is expired, or is of another category. Put
+    right with remove_broken_refs: the reference is taken from file_refs, in a new revision; one that the content holds
+    stays, and is told again, until the content is changed or the file is uploaded.
+    """
+    INTEGRITY_FAULT_FILE_ORPHANED: _IntegrityFault.ValueType  # 13
+    """INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Put right
+    with remove_orphan_files: the file is removed for good, and its bytes when no other file has the same.
+    """
+    INTEGRITY_FAULT_FILE_CONTENT: _IntegrityFault.ValueType  # 14
+    """INTEGRITY_FAULT_FILE_CONTENT: of a file only what is known of it is here, not its bytes. Nothing is repaired: upload
+    the same bytes once more, and it has them.
+    """
 
 class IntegrityFault(_IntegrityFault, metaclass=_IntegrityFaultEnumTypeWrapper):
     """IntegrityFault names something that is not as it should be."""
@@ -118,6 +132,19 @@ INTEGRITY_FAULT_INDEX_ORPHANED: IntegrityFault.ValueType  # 11
 """INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that is not there. Told only with `all`. Repair:
 they are removed.
 """
+INTEGRITY_FAULT_FILE_REF: IntegrityFault.ValueType  # 12
+"""INTEGRITY_FAULT_FILE_REF: a memory refers to a file that is not there, is expired, or is of another category. Put
+right with remove_broken_refs: the reference is taken from file_refs, in a new revision; one that the content holds
+stays, and is told again, until the content is changed or the file is uploaded.
+"""
+INTEGRITY_FAULT_FILE_ORPHANED: IntegrityFault.ValueType  # 13
+"""INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Put right
+with remove_orphan_files: the file is removed for good, and its bytes when no other file has the same.
+"""
+INTEGRITY_FAULT_FILE_CONTENT: IntegrityFault.ValueType  # 14
+"""INTEGRITY_FAULT_FILE_CONTENT: of a file only what is known of it is here, not its bytes. Nothing is repaired: upload
+the same bytes once more, and it has them.
+"""
 Global___IntegrityFault: _TypeAlias = IntegrityFault  # noqa: Y015
 
 @_typing.final
@@ -133,11 +160,28 @@ class CheckIntegrityRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ALL_FIELD_NUMBER: _builtins.int
     REPAIR_FIELD_NUMBER: _builtins.int
+    REMOVE_BROKEN_REFS_FIELD_NUMBER: _builtins.int
+    REMOVE_ORPHAN_FILES_FIELD_NUMBER: _builtins.int
+    ORPHAN_GRACE_FIELD_NUMBER: _builtins.int
+    IGNORE_FILES_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
     """all checks the memories of all users, and what is stored of nobody."""
     repair: _builtins.bool
     """repair puts right what is found, in parts of at most 100, each one transaction, while others read and write. False:
     nothing is changed. Repairing again is harmless: what is right stays, so a call that broke off can be repeated.
+    Files and references to files are left as they are: see the next two.
+    """
+    remove_broken_refs: _builtins.bool
+    """remove_broken_refs takes references to files that are not there from memories, as FILE_REF says; independent of
+    repair. Not for those whose files are kept elsewhere. False: they are told alone.
+    """
+    remove_orphan_files: _builtins.bool
+    """remove_orphan_files removes files that no memory refers to, as FILE_ORPHANED says; independent of repair. Deleted
+    memories count as long as they can be restored, earlier revisions do not. False: they are told alone.
+    """
+    ignore_files: _builtins.bool
+    """ignore_files leaves files and references to files aside. For those who keep their files elsewhere. It must not be
+    set together with one of the two above.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -146,16 +190,26 @@ class CheckIntegrityRequest(_message.Message):
         Nothing of another user is looked at or changed. Required, unless `all` is set; then it must be unset.
         """
 
+    @_builtins.property
+    def orphan_grace(self) -> _duration_pb2.Duration:
+        """orphan_grace is for how long a file may be without a memory that refers to it, counted from its upload. 0 to 3 650
+        days. Unset: 7 days.
+        """
+
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
         all: _builtins.bool = ...,
         repair: _builtins.bool = ...,
+        remove_broken_refs: _builtins.bool = ...,
+        remove_orphan_files: _builtins.bool = ...,
+        orphan_grace: _duration_pb2.Duration | None = ...,
+        ignore_files: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["orphan_grace", b"orphan_grace", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "repair", b"repair", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "ignore_files", b"ignore_files", "orphan_grace", b"orphan_grace", "remove_broken_refs", b"remove_broken_refs", "remove_orphan_files", b"remove_orphan_files", "repair", b"repair", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -215,6 +269,7 @@ class IntegrityFinding(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     REMEDY_FIELD_NUMBER: _builtins.int
     REPAIRED_FIELD_NUMBER: _builtins.int
+    FILE_REF_FIELD_NUMBER: _builtins.int
     fault: Global___IntegrityFault.ValueType
     """fault is what it is."""
     memory_id: _builtins.str
@@ -231,6 +286,10 @@ class IntegrityFinding(_message.Message):
     """remedy says in English what a repair does, or that there is none."""
     repaired: _builtins.bool
     """repaired is true when it was put right by this call."""
+    @_builtins.property
+    def file_ref(self) -> _types_pb2.FileRef:
+        """file_ref is the file that it is about, as memories refer to it. Unset where it is about none."""
+
     def __init__(
         self,
         *,
@@ -241,10 +300,11 @@ class IntegrityFinding(_message.Message):
         detail: _builtins.str = ...,
         remedy: _builtins.str = ...,
         repaired: _builtins.bool = ...,
+        file_ref: _types_pb2.FileRef | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file_ref", b"file_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "fault", b"fault", "memory_id", b"memory_id", "project_id", b"project_id", "remedy", b"remedy", "repaired", b"repaired", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "fault", b"fault", "file_ref", b"file_ref", "memory_id", b"memory_id", "project_id", b"project_id", "remedy", b"remedy", "repaired", b"repaired", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -259,8 +319,8 @@ class IntegrityProgress(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     CHECKED_FIELD_NUMBER: _builtins.int
     part: _builtins.str
-    """part is what is being checked: "memories", "sessions", "conflicts", "remains", "vectors" or "lexical". More may
-    come.
+    """part is what is being checked: "memories", "files", "sessions", "conflicts", "remains", "vectors" or
+    "lexical". More may come.
     """
     checked: _builtins.int
     """checked is how many were checked in this part. In "vectors" and "lexical": how many differences were dealt with."""

@@ -399,7 +399,11 @@ class Warning(_message.Message):
     its limit: WARNING; over 85 %: CRITICAL), CORE_COUNT and ACTIVE_COUNT (the tier holds 90 % of the memories it is meant
     for: INFO; more than all: WARNING), QUARANTINE_WAITING and STORAGE_NEARLY_FULL (less than 10 % of the disk is free:
     WARNING; less than 3 %: CRITICAL); Diagnose tells BACKEND_DOWN, INDEX_ABSENT, INDEX_DIFFERS, INDEX_UNREADABLE,
-    INDEX_DAMAGED, INDEX_FAILING and MODEL_CHANGED; both tell REPLAYING, INDEX_LAGGING and INDEX_BUILDING. More may come.
+    INDEX_DAMAGED, INDEX_FAILING, MODEL_CHANGED, VAULT_MISSING (the vault's folder is not there: WARNING), VAULT_POLLED
+    (its file system tells no events: INFO) and VAULT_COMMITS_WAIT (Git cannot be committed to now: INFO); both tell
+    REPLAYING, INDEX_LAGGING, INDEX_BUILDING, VAULT_FILE_INVALID (a file of the vault cannot be taken back) and
+    VAULT_CONFLICT (a file and its memory were both changed, and not all of it could be merged): GetStats names the files
+    of its user, Diagnose says how many there are. More may come.
     """
     message: _builtins.str
     """message says in English what is the matter and what to do, for people."""

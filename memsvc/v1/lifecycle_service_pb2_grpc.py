@@ -8,12 +8,14 @@ from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
 from memsvc.v1 import erasure_pb2 as memsvc_dot_v1_dot_erasure__pb2
 from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
+from memsvc.v1 import keys_pb2 as memsvc_dot_v1_dot_keys__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
 from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
+from memsvc.v1 import vault_pb2 as memsvc_dot_v1_dot_vault__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -41,6 +43,8 @@ class LifecycleServiceStub(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -154,6 +158,26 @@ class LifecycleServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
                 _registered_method=True)
+        self.CreateApiKey = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/CreateApiKey',
+                request_serializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.FromString,
+                _registered_method=True)
+        self.ListApiKeys = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ListApiKeys',
+                request_serializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.FromString,
+                _registered_method=True)
+        self.RevokeApiKey = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/RevokeApiKey',
+                request_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
+                _registered_method=True)
+        self.SyncVault = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/SyncVault',
+                request_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
+                _registered_method=True)
 
 
 class LifecycleServiceServicer(object):
@@ -162,6 +186,8 @@ class LifecycleServiceServicer(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def GetStats(self, request, context):
@@ -325,6 +351,35 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateApiKey(self, request, context):
+        """CreateApiKey makes a key for callers, and tells its secret once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListApiKeys(self, request, context):
+        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeApiKey(self, request, context):
+        """RevokeApiKey makes a key open nothing any more, for good.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SyncVault(self, request, context):
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -433,6 +488,26 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.SerializeToString,
             ),
+            'CreateApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateApiKey,
+                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.SerializeToString,
+            ),
+            'ListApiKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListApiKeys,
+                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.SerializeToString,
+            ),
+            'RevokeApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeApiKey,
+                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.SerializeToString,
+            ),
+            'SyncVault': grpc.unary_stream_rpc_method_handler(
+                    servicer.SyncVault,
+                    request_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'memsvc.v1.LifecycleService', rpc_method_handlers)
@@ -447,6 +522,8 @@ class LifecycleService(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod
@@ -1006,6 +1083,114 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/CreateBackup',
             memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
             memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/CreateApiKey',
+            memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.SerializeToString,
+            memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListApiKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ListApiKeys',
+            memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.SerializeToString,
+            memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/RevokeApiKey',
+            memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
+            memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncVault(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/SyncVault',
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
+            memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -10,12 +10,14 @@ from memsvc.v1 import consolidation_pb2 as _consolidation_pb2
 from memsvc.v1 import erasure_pb2 as _erasure_pb2
 from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import integrity_pb2 as _integrity_pb2
+from memsvc.v1 import keys_pb2 as _keys_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 from memsvc.v1 import summaries_pb2 as _summaries_pb2
 from memsvc.v1 import transfer_pb2 as _transfer_pb2
+from memsvc.v1 import vault_pb2 as _vault_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -42,6 +44,8 @@ class LifecycleServiceStub:
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_typing.overload
@@ -113,6 +117,16 @@ class LifecycleServiceStub:
     """
     CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    CreateApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]
+    """CreateApiKey makes a key for callers, and tells its secret once."""
+    ListApiKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]
+    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]
+    """RevokeApiKey makes a key open nothing any more, for good."""
+    SyncVault: _grpc.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
@@ -121,6 +135,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -189,6 +205,16 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    CreateApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
+    """CreateApiKey makes a key for callers, and tells its secret once."""
+    ListApiKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]  # type: ignore[assignment]
+    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    RevokeApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
+    """RevokeApiKey makes a key open nothing any more, for good."""
+    SyncVault: _aio.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]  # type: ignore[assignment]
+    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+    would do.
+    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
@@ -196,6 +222,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_abc_1.abstractmethod
@@ -388,5 +416,39 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
         """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+
+    @_abc_1.abstractmethod
+    def CreateApiKey(
+        self,
+        request: _keys_pb2.CreateApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.CreateApiKeyResponse, _abc.Awaitable[_keys_pb2.CreateApiKeyResponse]]:
+        """CreateApiKey makes a key for callers, and tells its secret once."""
+
+    @_abc_1.abstractmethod
+    def ListApiKeys(
+        self,
+        request: _keys_pb2.ListApiKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.ListApiKeysResponse, _abc.Awaitable[_keys_pb2.ListApiKeysResponse]]:
+        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+
+    @_abc_1.abstractmethod
+    def RevokeApiKey(
+        self,
+        request: _keys_pb2.RevokeApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.RevokeApiKeyResponse, _abc.Awaitable[_keys_pb2.RevokeApiKeyResponse]]:
+        """RevokeApiKey makes a key open nothing any more, for good."""
+
+    @_abc_1.abstractmethod
+    def SyncVault(
+        self,
+        request: _vault_pb2.SyncVaultRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_vault_pb2.SyncVaultResponse], _abc.AsyncIterator[_vault_pb2.SyncVaultResponse]]:
+        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
+        would do.
+        """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -891,8 +891,8 @@ class DeleteMemoryRequest(_message.Message):
     id: _builtins.str
     """id is the memory's UUID. Required. A DELETED memory is not found again, unless `hard` removes it."""
     hard: _builtins.bool
-    """hard removes the memory with its revisions and index entries for good. False: it becomes DELETED and can be
-    restored.
+    """hard removes the memory with its revisions and index entries for good, and the files of the category "memory" that
+    no other memory refers to. False: it becomes DELETED and can be restored.
     """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""

@@ -41,6 +41,8 @@ class MemoryServiceStub(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
     (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -167,6 +169,8 @@ class MemoryServiceServicer(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
     (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def CreateMemory(self, request, context):
@@ -457,6 +461,8 @@ class MemoryService(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
     (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod

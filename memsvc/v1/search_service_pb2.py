@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from memsvc.v1 import context_pb2 as memsvc_dot_v1_dot_context__pb2
+from memsvc.v1 import file_service_pb2 as memsvc_dot_v1_dot_file__service__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17memsvc/v1/context.proto\x1a\x15memsvc/v1/types.proto\"w\n\rFusionWeights\x12\x12\n\x05\x64\x65nse\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04\x62m25\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\rkeyword_table\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x08\n\x06_denseB\x07\n\x05_bm25B\x10\n\x0e_keyword_table\"\xee\x01\n\x06\x46usion\x12\'\n\x06method\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.FusionMethod\x12\'\n\x06preset\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.FusionPreset\x12)\n\x07weights\x18\x03 \x01(\x0b\x32\x18.memsvc.v1.FusionWeights\x12\x15\n\rrank_constant\x18\x04 \x01(\r\x12/\n\rnormalization\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.Normalization\x12\x1f\n\x17single_retriever_factor\x18\x06 \x01(\x01\"_\n\tWeighting\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0c\x64\x65\x63\x61y_factor\x18\x02 \x01(\x01\x12\x17\n\x0flong_term_boost\x18\x03 \x01(\x01\x12\x12\n\ncore_boost\x18\x04 \x01(\x01\"0\n\tDiversity\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x12\n\nmmr_lambda\x18\x02 \x01(\x01\"0\n\nCollapsing\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x11\n\tthreshold\x18\x02 \x01(\x01\"+\n\tReranking\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\x05\"\xcc\x04\n\rSearchRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x10\n\x08keywords\x18\x04 \x03(\t\x12#\n\x04mode\x18\x05 \x01(\x0e\x32\x15.memsvc.v1.SearchMode\x12!\n\x06\x66usion\x18\x06 \x01(\x0b\x32\x11.memsvc.v1.Fusion\x12!\n\x06\x66ilter\x18\x07 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12(\n\ntime_range\x18\x08 \x01(\x0b\x32\x14.memsvc.v1.TimeRange\x12\x11\n\tmin_score\x18\t \x01(\x01\x12\r\n\x05limit\x18\n \x01(\x05\x12\x12\n\npage_token\x18\x0b \x01(\t\x12\'\n\tweighting\x18\x0c \x01(\x0b\x32\x14.memsvc.v1.Weighting\x12\x15\n\rinclude_files\x18\r \x01(\x08\x12\x0f\n\x07\x65xplain\x18\x0e \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x0f \x01(\t\x12\x15\n\rsnippet_chars\x18\x10 \x01(\x05\x12\x1e\n\x05\x61s_of\x18\x14 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\x12\'\n\tdiversity\x18\x16 \x01(\x0b\x32\x14.memsvc.v1.Diversity\x12)\n\ncollapsing\x18\x17 \x01(\x0b\x32\x15.memsvc.v1.Collapsing\x12\'\n\treranking\x18\x18 \x01(\x0b\x32\x14.memsvc.v1.Reranking\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05\"\xa6\x02\n\x03Hit\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\x1e\n\x05spans\x18\x04 \x03(\x0b\x32\x0f.memsvc.v1.Span\x12\x12\n\nstart_line\x18\x05 \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x06 \x01(\x05\x12\x15\n\rchunk_ordinal\x18\x07 \x01(\x05\x12\x14\n\x0cheading_path\x18\x08 \x01(\t\x12%\n\tfile_refs\x18\t \x03(\x0b\x32\x12.memsvc.v1.FileRef\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.memsvc.v1.Explanation\x12\x15\n\rcollapsed_ids\x18\x0b \x03(\t\"s\n\x0b\x45xplanation\x12-\n\nretrievers\x18\x01 \x03(\x0b\x32\x19.memsvc.v1.RetrieverScore\x12 \n\x06\x62oosts\x18\x02 \x03(\x0b\x32\x10.memsvc.v1.Boost\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x01\"\x83\x01\n\x0eRetrieverScore\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\x11\n\traw_score\x18\x03 \x01(\x01\x12\x18\n\x10normalized_score\x18\x04 \x01(\x01\x12\r\n\x05share\x18\x05 \x01(\x01\"$\n\x05\x42oost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"]\n\x11\x44\x65gradedRetriever\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"I\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"-\n\x0cSkippedStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xe4\x01\n\x0eSearchResponse\x12\x1c\n\x04hits\x18\x01 \x03(\x0b\x32\x0e.memsvc.v1.Hit\x12.\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1c.memsvc.v1.DegradedRetriever\x12\'\n\x07timings\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.StageTiming\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x18\n\x10total_candidates\x18\x05 \x01(\x05\x12(\n\x07skipped\x18\x06 \x03(\x0b\x32\x17.memsvc.v1.SkippedStage\"?\n\x13StreamSearchRequest\x12(\n\x06search\x18\x01 \x01(\x0b\x32\x18.memsvc.v1.SearchRequest\"x\n\x14StreamSearchResponse\x12*\n\x05\x65\x61rly\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12*\n\x05\x66used\x18\x02 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x42\x08\n\x06\x61nswer\"@\n\x12\x42\x61tchSearchRequest\x12*\n\x08searches\x18\x01 \x03(\x0b\x32\x18.memsvc.v1.SearchRequest\"u\n\x11\x42\x61tchSearchResult\x12-\n\x08response\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12\'\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatusH\x00\x42\x08\n\x06result\"D\n\x13\x42\x61tchSearchResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchSearchResult*t\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x01\x12\x18\n\x14SEARCH_MODE_SEMANTIC\x10\x02\x12\x17\n\x13SEARCH_MODE_KEYWORD\x10\x03*l\n\tRetriever\x12\x19\n\x15RETRIEVER_UNSPECIFIED\x10\x00\x12\x13\n\x0fRETRIEVER_DENSE\x10\x01\x12\x12\n\x0eRETRIEVER_BM25\x10\x02\x12\x1b\n\x17RETRIEVER_KEYWORD_TABLE\x10\x03*\x87\x01\n\x0c\x46usionMethod\x12\x1d\n\x19\x46USION_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46USION_METHOD_DEFAULT\x10\x01\x12!\n\x1d\x46USION_METHOD_RECIPROCAL_RANK\x10\x02\x12\x1a\n\x16\x46USION_METHOD_WEIGHTED\x10\x03*x\n\x0c\x46usionPreset\x12\x1d\n\x19\x46USION_PRESET_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46USION_PRESET_DENSE_70_BM25_30\x10\x01\x12%\n!FUSION_PRESET_DENSE_60_KEYWORD_40\x10\x02*a\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x01\x12\x16\n\x12NORMALIZATION_NONE\x10\x02\x32\xdb\x03\n\rSearchService\x12=\n\x06Search\x12\x18.memsvc.v1.SearchRequest\x1a\x19.memsvc.v1.SearchResponse\x12L\n\x0b\x42\x61tchSearch\x12\x1d.memsvc.v1.BatchSearchRequest\x1a\x1e.memsvc.v1.BatchSearchResponse\x12Q\n\x0cStreamSearch\x12\x1e.memsvc.v1.StreamSearchRequest\x1a\x1f.memsvc.v1.StreamSearchResponse0\x01\x12Q\n\x0c\x42uildContext\x12\x1e.memsvc.v1.BuildContextRequest\x1a\x1f.memsvc.v1.BuildContextResponse0\x01\x12R\n\rRenderContext\x12\x1f.memsvc.v1.RenderContextRequest\x1a .memsvc.v1.RenderContextResponse\x12\x43\n\x08LoadCore\x12\x1a.memsvc.v1.LoadCoreRequest\x1a\x1b.memsvc.v1.LoadCoreResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17memsvc/v1/context.proto\x1a\x1cmemsvc/v1/file_service.proto\x1a\x15memsvc/v1/types.proto\"w\n\rFusionWeights\x12\x12\n\x05\x64\x65nse\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04\x62m25\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\rkeyword_table\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x08\n\x06_denseB\x07\n\x05_bm25B\x10\n\x0e_keyword_table\"\xee\x01\n\x06\x46usion\x12\'\n\x06method\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.FusionMethod\x12\'\n\x06preset\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.FusionPreset\x12)\n\x07weights\x18\x03 \x01(\x0b\x32\x18.memsvc.v1.FusionWeights\x12\x15\n\rrank_constant\x18\x04 \x01(\r\x12/\n\rnormalization\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.Normalization\x12\x1f\n\x17single_retriever_factor\x18\x06 \x01(\x01\"_\n\tWeighting\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0c\x64\x65\x63\x61y_factor\x18\x02 \x01(\x01\x12\x17\n\x0flong_term_boost\x18\x03 \x01(\x01\x12\x12\n\ncore_boost\x18\x04 \x01(\x01\"0\n\tDiversity\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x12\n\nmmr_lambda\x18\x02 \x01(\x01\"0\n\nCollapsing\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x11\n\tthreshold\x18\x02 \x01(\x01\"+\n\tReranking\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\x05\"\xcc\x04\n\rSearchRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12\x0e\n\x06vector\x18\x03 \x03(\x02\x12\x10\n\x08keywords\x18\x04 \x03(\t\x12#\n\x04mode\x18\x05 \x01(\x0e\x32\x15.memsvc.v1.SearchMode\x12!\n\x06\x66usion\x18\x06 \x01(\x0b\x32\x11.memsvc.v1.Fusion\x12!\n\x06\x66ilter\x18\x07 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12(\n\ntime_range\x18\x08 \x01(\x0b\x32\x14.memsvc.v1.TimeRange\x12\x11\n\tmin_score\x18\t \x01(\x01\x12\r\n\x05limit\x18\n \x01(\x05\x12\x12\n\npage_token\x18\x0b \x01(\t\x12\'\n\tweighting\x18\x0c \x01(\x0b\x32\x14.memsvc.v1.Weighting\x12\x15\n\rinclude_files\x18\r \x01(\x08\x12\x0f\n\x07\x65xplain\x18\x0e \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x0f \x01(\t\x12\x15\n\rsnippet_chars\x18\x10 \x01(\x05\x12\x1e\n\x05\x61s_of\x18\x14 \x01(\x0b\x32\x0f.memsvc.v1.AsOf\x12\'\n\tdiversity\x18\x16 \x01(\x0b\x32\x14.memsvc.v1.Diversity\x12)\n\ncollapsing\x18\x17 \x01(\x0b\x32\x15.memsvc.v1.Collapsing\x12\'\n\treranking\x18\x18 \x01(\x0b\x32\x14.memsvc.v1.Reranking\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05\"\xd1\x02\n\x03Hit\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\x1e\n\x05spans\x18\x04 \x03(\x0b\x32\x0f.memsvc.v1.Span\x12\x12\n\nstart_line\x18\x05 \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x06 \x01(\x05\x12\x15\n\rchunk_ordinal\x18\x07 \x01(\x05\x12\x14\n\x0cheading_path\x18\x08 \x01(\t\x12%\n\tfile_refs\x18\t \x03(\x0b\x32\x12.memsvc.v1.FileRef\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.memsvc.v1.Explanation\x12\x15\n\rcollapsed_ids\x18\x0b \x03(\t\x12)\n\x05\x66iles\x18\x0c \x03(\x0b\x32\x1a.memsvc.v1.ResolvedFileRef\"s\n\x0b\x45xplanation\x12-\n\nretrievers\x18\x01 \x03(\x0b\x32\x19.memsvc.v1.RetrieverScore\x12 \n\x06\x62oosts\x18\x02 \x03(\x0b\x32\x10.memsvc.v1.Boost\x12\x13\n\x0b\x66used_score\x18\x03 \x01(\x01\"\x83\x01\n\x0eRetrieverScore\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\x11\n\traw_score\x18\x03 \x01(\x01\x12\x18\n\x10normalized_score\x18\x04 \x01(\x01\x12\r\n\x05share\x18\x05 \x01(\x01\"$\n\x05\x42oost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"]\n\x11\x44\x65gradedRetriever\x12\'\n\tretriever\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.Retriever\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"I\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"-\n\x0cSkippedStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xe4\x01\n\x0eSearchResponse\x12\x1c\n\x04hits\x18\x01 \x03(\x0b\x32\x0e.memsvc.v1.Hit\x12.\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1c.memsvc.v1.DegradedRetriever\x12\'\n\x07timings\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.StageTiming\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x18\n\x10total_candidates\x18\x05 \x01(\x05\x12(\n\x07skipped\x18\x06 \x03(\x0b\x32\x17.memsvc.v1.SkippedStage\"?\n\x13StreamSearchRequest\x12(\n\x06search\x18\x01 \x01(\x0b\x32\x18.memsvc.v1.SearchRequest\"x\n\x14StreamSearchResponse\x12*\n\x05\x65\x61rly\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12*\n\x05\x66used\x18\x02 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x42\x08\n\x06\x61nswer\"@\n\x12\x42\x61tchSearchRequest\x12*\n\x08searches\x18\x01 \x03(\x0b\x32\x18.memsvc.v1.SearchRequest\"u\n\x11\x42\x61tchSearchResult\x12-\n\x08response\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.SearchResponseH\x00\x12\'\n\x06status\x18\x02 \x01(\x0b\x32\x15.memsvc.v1.ItemStatusH\x00\x42\x08\n\x06result\"D\n\x13\x42\x61tchSearchResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.BatchSearchResult\"\xe8\x01\n\x10SearchAllRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05query\x18\x02 \x01(\t\x12)\n\x06scopes\x18\x03 \x03(\x0e\x32\x19.memsvc.v1.SearchAllScope\x12\r\n\x05limit\x18\x04 \x01(\x05\x12!\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x11.memsvc.v1.Filter\x12\x15\n\rinclude_files\x18\x06 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x07 \x01(\t\x12\x15\n\rsnippet_chars\x18\x08 \x01(\x05\"B\n\x07\x46ileHit\x12(\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1a.memsvc.v1.ResolvedFileRef\x12\r\n\x05score\x18\x02 \x01(\x01\"\xd1\x01\n\x11SearchAllResponse\x12 \n\x08memories\x18\x01 \x03(\x0b\x32\x0e.memsvc.v1.Hit\x12!\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x12.memsvc.v1.FileHit\x12#\n\x07reports\x18\x03 \x03(\x0b\x32\x12.memsvc.v1.FileHit\x12\"\n\x06\x63harts\x18\x04 \x03(\x0b\x32\x12.memsvc.v1.FileHit\x12.\n\x08\x64\x65graded\x18\x05 \x03(\x0b\x32\x1c.memsvc.v1.DegradedRetriever*t\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x01\x12\x18\n\x14SEARCH_MODE_SEMANTIC\x10\x02\x12\x17\n\x13SEARCH_MODE_KEYWORD\x10\x03*l\n\tRetriever\x12\x19\n\x15RETRIEVER_UNSPECIFIED\x10\x00\x12\x13\n\x0fRETRIEVER_DENSE\x10\x01\x12\x12\n\x0eRETRIEVER_BM25\x10\x02\x12\x1b\n\x17RETRIEVER_KEYWORD_TABLE\x10\x03*\x87\x01\n\x0c\x46usionMethod\x12\x1d\n\x19\x46USION_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46USION_METHOD_DEFAULT\x10\x01\x12!\n\x1d\x46USION_METHOD_RECIPROCAL_RANK\x10\x02\x12\x1a\n\x16\x46USION_METHOD_WEIGHTED\x10\x03*x\n\x0c\x46usionPreset\x12\x1d\n\x19\x46USION_PRESET_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46USION_PRESET_DENSE_70_BM25_30\x10\x01\x12%\n!FUSION_PRESET_DENSE_60_KEYWORD_40\x10\x02*a\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x01\x12\x16\n\x12NORMALIZATION_NONE\x10\x02*\xc0\x01\n\x0eSearchAllScope\x12 \n\x1cSEARCH_ALL_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n\x14SEARCH_ALL_SCOPE_ALL\x10\x01\x12\x1b\n\x17SEARCH_ALL_SCOPE_MEMORY\x10\x02\x12\x1a\n\x16SEARCH_ALL_SCOPE_FILES\x10\x03\x12\x1c\n\x18SEARCH_ALL_SCOPE_REPORTS\x10\x04\x12\x1b\n\x17SEARCH_ALL_SCOPE_CHARTS\x10\x05\x32\xa3\x04\n\rSearchService\x12=\n\x06Search\x12\x18.memsvc.v1.SearchRequest\x1a\x19.memsvc.v1.SearchResponse\x12L\n\x0b\x42\x61tchSearch\x12\x1d.memsvc.v1.BatchSearchRequest\x1a\x1e.memsvc.v1.BatchSearchResponse\x12Q\n\x0cStreamSearch\x12\x1e.memsvc.v1.StreamSearchRequest\x1a\x1f.memsvc.v1.StreamSearchResponse0\x01\x12\x46\n\tSearchAll\x12\x1b.memsvc.v1.SearchAllRequest\x1a\x1c.memsvc.v1.SearchAllResponse\x12Q\n\x0c\x42uildContext\x12\x1e.memsvc.v1.BuildContextRequest\x1a\x1f.memsvc.v1.BuildContextResponse0\x01\x12R\n\rRenderContext\x12\x1f.memsvc.v1.RenderContextRequest\x1a .memsvc.v1.RenderContextResponse\x12\x43\n\x08LoadCore\x12\x1a.memsvc.v1.LoadCoreRequest\x1a\x1b.memsvc.v1.LoadCoreResponseB\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,58 +36,66 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.search_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_SEARCHMODE']._serialized_start=2832
-  _globals['_SEARCHMODE']._serialized_end=2948
-  _globals['_RETRIEVER']._serialized_start=2950
-  _globals['_RETRIEVER']._serialized_end=3058
-  _globals['_FUSIONMETHOD']._serialized_start=3061
-  _globals['_FUSIONMETHOD']._serialized_end=3196
-  _globals['_FUSIONPRESET']._serialized_start=3198
-  _globals['_FUSIONPRESET']._serialized_end=3318
-  _globals['_NORMALIZATION']._serialized_start=3320
-  _globals['_NORMALIZATION']._serialized_end=3417
-  _globals['_FUSIONWEIGHTS']._serialized_start=125
-  _globals['_FUSIONWEIGHTS']._serialized_end=244
-  _globals['_FUSION']._serialized_start=247
-  _globals['_FUSION']._serialized_end=485
-  _globals['_WEIGHTING']._serialized_start=487
-  _globals['_WEIGHTING']._serialized_end=582
-  _globals['_DIVERSITY']._serialized_start=584
-  _globals['_DIVERSITY']._serialized_end=632
-  _globals['_COLLAPSING']._serialized_start=634
-  _globals['_COLLAPSING']._serialized_end=682
-  _globals['_RERANKING']._serialized_start=684
-  _globals['_RERANKING']._serialized_end=727
-  _globals['_SEARCHREQUEST']._serialized_start=730
-  _globals['_SEARCHREQUEST']._serialized_end=1318
-  _globals['_SPAN']._serialized_start=1320
-  _globals['_SPAN']._serialized_end=1354
-  _globals['_HIT']._serialized_start=1357
-  _globals['_HIT']._serialized_end=1651
-  _globals['_EXPLANATION']._serialized_start=1653
-  _globals['_EXPLANATION']._serialized_end=1768
-  _globals['_RETRIEVERSCORE']._serialized_start=1771
-  _globals['_RETRIEVERSCORE']._serialized_end=1902
-  _globals['_BOOST']._serialized_start=1904
-  _globals['_BOOST']._serialized_end=1940
-  _globals['_DEGRADEDRETRIEVER']._serialized_start=1942
-  _globals['_DEGRADEDRETRIEVER']._serialized_end=2035
-  _globals['_STAGETIMING']._serialized_start=2037
-  _globals['_STAGETIMING']._serialized_end=2110
-  _globals['_SKIPPEDSTAGE']._serialized_start=2112
-  _globals['_SKIPPEDSTAGE']._serialized_end=2157
-  _globals['_SEARCHRESPONSE']._serialized_start=2160
-  _globals['_SEARCHRESPONSE']._serialized_end=2388
-  _globals['_STREAMSEARCHREQUEST']._serialized_start=2390
-  _globals['_STREAMSEARCHREQUEST']._serialized_end=2453
-  _globals['_STREAMSEARCHRESPONSE']._serialized_start=2455
-  _globals['_STREAMSEARCHRESPONSE']._serialized_end=2575
-  _globals['_BATCHSEARCHREQUEST']._serialized_start=2577
-  _globals['_BATCHSEARCHREQUEST']._serialized_end=2641
-  _globals['_BATCHSEARCHRESULT']._serialized_start=2643
-  _globals['_BATCHSEARCHRESULT']._serialized_end=2760
-  _globals['_BATCHSEARCHRESPONSE']._serialized_start=2762
-  _globals['_BATCHSEARCHRESPONSE']._serialized_end=2830
-  _globals['_SEARCHSERVICE']._serialized_start=3420
-  _globals['_SEARCHSERVICE']._serialized_end=3895
+  _globals['_SEARCHMODE']._serialized_start=3420
+  _globals['_SEARCHMODE']._serialized_end=3536
+  _globals['_RETRIEVER']._serialized_start=3538
+  _globals['_RETRIEVER']._serialized_end=3646
+  _globals['_FUSIONMETHOD']._serialized_start=3649
+  _globals['_FUSIONMETHOD']._serialized_end=3784
+  _globals['_FUSIONPRESET']._serialized_start=3786
+  _globals['_FUSIONPRESET']._serialized_end=3906
+  _globals['_NORMALIZATION']._serialized_start=3908
+  _globals['_NORMALIZATION']._serialized_end=4005
+  _globals['_SEARCHALLSCOPE']._serialized_start=4008
+  _globals['_SEARCHALLSCOPE']._serialized_end=4200
+  _globals['_FUSIONWEIGHTS']._serialized_start=155
+  _globals['_FUSIONWEIGHTS']._serialized_end=274
+  _globals['_FUSION']._serialized_start=277
+  _globals['_FUSION']._serialized_end=515
+  _globals['_WEIGHTING']._serialized_start=517
+  _globals['_WEIGHTING']._serialized_end=612
+  _globals['_DIVERSITY']._serialized_start=614
+  _globals['_DIVERSITY']._serialized_end=662
+  _globals['_COLLAPSING']._serialized_start=664
+  _globals['_COLLAPSING']._serialized_end=712
+  _globals['_RERANKING']._serialized_start=714
+  _globals['_RERANKING']._serialized_end=757
+  _globals['_SEARCHREQUEST']._serialized_start=760
+  _globals['_SEARCHREQUEST']._serialized_end=1348
+  _globals['_SPAN']._serialized_start=1350
+  _globals['_SPAN']._serialized_end=1384
+  _globals['_HIT']._serialized_start=1387
+  _globals['_HIT']._serialized_end=1724
+  _globals['_EXPLANATION']._serialized_start=1726
+  _globals['_EXPLANATION']._serialized_end=1841
+  _globals['_RETRIEVERSCORE']._serialized_start=1844
+  _globals['_RETRIEVERSCORE']._serialized_end=1975
+  _globals['_BOOST']._serialized_start=1977
+  _globals['_BOOST']._serialized_end=2013
+  _globals['_DEGRADEDRETRIEVER']._serialized_start=2015
+  _globals['_DEGRADEDRETRIEVER']._serialized_end=2108
+  _globals['_STAGETIMING']._serialized_start=2110
+  _globals['_STAGETIMING']._serialized_end=2183
+  _globals['_SKIPPEDSTAGE']._serialized_start=2185
+  _globals['_SKIPPEDSTAGE']._serialized_end=2230
+  _globals['_SEARCHRESPONSE']._serialized_start=2233
+  _globals['_SEARCHRESPONSE']._serialized_end=2461
+  _globals['_STREAMSEARCHREQUEST']._serialized_start=2463
+  _globals['_STREAMSEARCHREQUEST']._serialized_end=2526
+  _globals['_STREAMSEARCHRESPONSE']._serialized_start=2528
+  _globals['_STREAMSEARCHRESPONSE']._serialized_end=2648
+  _globals['_BATCHSEARCHREQUEST']._serialized_start=2650
+  _globals['_BATCHSEARCHREQUEST']._serialized_end=2714
+  _globals['_BATCHSEARCHRESULT']._serialized_start=2716
+  _globals['_BATCHSEARCHRESULT']._serialized_end=2833
+  _globals['_BATCHSEARCHRESPONSE']._serialized_start=2835
+  _globals['_BATCHSEARCHRESPONSE']._serialized_end=2903
+  _globals['_SEARCHALLREQUEST']._serialized_start=2906
+  _globals['_SEARCHALLREQUEST']._serialized_end=3138
+  _globals['_FILEHIT']._serialized_start=3140
+  _globals['_FILEHIT']._serialized_end=3206
+  _globals['_SEARCHALLRESPONSE']._serialized_start=3209
+  _globals['_SEARCHALLRESPONSE']._serialized_end=3418
+  _globals['_SEARCHSERVICE']._serialized_start=4203
+  _globals['_SEARCHSERVICE']._serialized_end=4750
 # @@protoc_insertion_point(module_scope)

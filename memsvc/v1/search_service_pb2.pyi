@@ -9,6 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import file_service_pb2 as _file_service_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -174,6 +175,42 @@ equal, to 1.
 NORMALIZATION_NONE: Normalization.ValueType  # 2
 """NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
 Global___Normalization: _TypeAlias = Normalization  # noqa: Y015
+
+class _SearchAllScope:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SearchAllScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchAllScope.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEARCH_ALL_SCOPE_UNSPECIFIED: _SearchAllScope.ValueType  # 0
+    """SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
+    SEARCH_ALL_SCOPE_ALL: _SearchAllScope.ValueType  # 1
+    """SEARCH_ALL_SCOPE_ALL is everything below."""
+    SEARCH_ALL_SCOPE_MEMORY: _SearchAllScope.ValueType  # 2
+    """SEARCH_ALL_SCOPE_MEMORY is memories."""
+    SEARCH_ALL_SCOPE_FILES: _SearchAllScope.ValueType  # 3
+    """SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
+    SEARCH_ALL_SCOPE_REPORTS: _SearchAllScope.ValueType  # 4
+    """SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
+    SEARCH_ALL_SCOPE_CHARTS: _SearchAllScope.ValueType  # 5
+    """SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
+
+class SearchAllScope(_SearchAllScope, metaclass=_SearchAllScopeEnumTypeWrapper):
+    """SearchAllScope says where SearchAll looks."""
+
+SEARCH_ALL_SCOPE_UNSPECIFIED: SearchAllScope.ValueType  # 0
+"""SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
+SEARCH_ALL_SCOPE_ALL: SearchAllScope.ValueType  # 1
+"""SEARCH_ALL_SCOPE_ALL is everything below."""
+SEARCH_ALL_SCOPE_MEMORY: SearchAllScope.ValueType  # 2
+"""SEARCH_ALL_SCOPE_MEMORY is memories."""
+SEARCH_ALL_SCOPE_FILES: SearchAllScope.ValueType  # 3
+"""SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
+SEARCH_ALL_SCOPE_REPORTS: SearchAllScope.ValueType  # 4
+"""SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
+SEARCH_ALL_SCOPE_CHARTS: SearchAllScope.ValueType  # 5
+"""SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
+Global___SearchAllScope: _TypeAlias = SearchAllScope  # noqa: Y015
 
 @_typing.final
 class FusionWeights(_message.Message):
@@ -451,7 +488,7 @@ class SearchRequest(_message.Message):
     new generation of an index.
     """
     include_files: _builtins.bool
-    """include_files fills Hit.file_refs. False: they are left empty there."""
+    """include_files fills Hit.file_refs and Hit.files. False: they are left empty there."""
     explain: _builtins.bool
     """explain fills Hit.explanation and SearchResponse.timings. It changes no hit, score or order."""
     consistency_token: _builtins.str
@@ -598,6 +635,7 @@ class Hit(_message.Message):
     FILE_REFS_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     COLLAPSED_IDS_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score says how well it fits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within
     one reply. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between searches with
@@ -637,6 +675,10 @@ class Hit(_message.Message):
         collapsing is on.
         """
 
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_file_service_pb2.ResolvedFileRef]:
+        """files are what the file_refs lead to, in their order: see ResolveFileRefs. Empty unless include_files is set."""
+
     def __init__(
         self,
         *,
@@ -651,10 +693,11 @@ class Hit(_message.Message):
         file_refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
         explanation: Global___Explanation | None = ...,
         collapsed_ids: _abc.Iterable[_builtins.str] | None = ...,
+        files: _abc.Iterable[_file_service_pb2.ResolvedFileRef] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "heading_path", b"heading_path", "memory", b"memory", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1051,3 +1094,149 @@ class BatchSearchResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchSearchResponse: _TypeAlias = BatchSearchResponse  # noqa: Y015
+
+@_typing.final
+class SearchAllRequest(_message.Message):
+    """SearchAllRequest asks for the memories and the files that fit a query.
+
+    Errors: where memories are looked for those of SearchRequest; else none beside those of every call: files are found
+    while the indexes catch up after a start, too.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    INCLUDE_FILES_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is what to look for, in any language; it is plain text and has no operators. Required: 1 to 8 192 characters,
+    not white space alone. Of the words of a query that no file has, the file is found by the others.
+    """
+    limit: _builtins.int
+    """limit is how many of each group to return at most: 1 to 100. 0: 10."""
+    include_files: _builtins.bool
+    """include_files fills Hit.file_refs and Hit.files. False: they are left empty there."""
+    consistency_token: _builtins.str
+    """consistency_token of an earlier reply makes the search for memories wait: see SearchRequest.consistency_token. Files
+    are always found as they are.
+    """
+    snippet_chars: _builtins.int
+    """snippet_chars is how many characters the snippet of a memory may hold: 40 to 2 000. 0: 240."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look. Required."""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchAllScope.ValueType]:
+        """scopes say where to look. At most 5. Empty: ALL."""
+
+    @_builtins.property
+    def filter(self) -> _types_pb2.Filter:
+        """filter narrows what memories can be found, as SearchRequest.filter does; its visibility is that of files, too. Unset:
+        as there.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        scopes: _abc.Iterable[Global___SearchAllScope.ValueType] | None = ...,
+        limit: _builtins.int = ...,
+        filter: _types_pb2.Filter | None = ...,
+        include_files: _builtins.bool = ...,
+        consistency_token: _builtins.str = ...,
+        snippet_chars: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "scopes", b"scopes", "snippet_chars", b"snippet_chars"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchAllRequest: _TypeAlias = SearchAllRequest  # noqa: Y015
+
+@_typing.final
+class FileHit(_message.Message):
+    """FileHit is a file that was found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    """score says how much of the query its words are: over 0, at most 1, a word of the name counting more than one of the
+    metadata. Comparable within one group only.
+    """
+    @_builtins.property
+    def file(self) -> _file_service_pb2.ResolvedFileRef:
+        """file is what the reference to the file leads to. Always with a file."""
+
+    def __init__(
+        self,
+        *,
+        file: _file_service_pb2.ResolvedFileRef | None = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FileHit: _TypeAlias = FileHit  # noqa: Y015
+
+@_typing.final
+class SearchAllResponse(_message.Message):
+    """SearchAllResponse holds what was found, by group. A group that was not looked in is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
+    CHARTS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
+        """memories are best first, equal scores by id."""
+
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
+        """files are best first, of equal scores the newest first. So are the next two."""
+
+    @_builtins.property
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
+        """reports are likewise."""
+
+    @_builtins.property
+    def charts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
+        """charts are likewise."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___DegradedRetriever]:
+        """degraded are the retrievers that did not take part in the search for memories as they should have. Empty: its hits
+        are complete.
+        """
+
+    def __init__(
+        self,
+        *,
+        memories: _abc.Iterable[Global___Hit] | None = ...,
+        files: _abc.Iterable[Global___FileHit] | None = ...,
+        reports: _abc.Iterable[Global___FileHit] | None = ...,
+        charts: _abc.Iterable[Global___FileHit] | None = ...,
+        degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "files", b"files", "memories", b"memories", "reports", b"reports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchAllResponse: _TypeAlias = SearchAllResponse  # noqa: Y015

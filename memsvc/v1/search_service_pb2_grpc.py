@@ -32,6 +32,8 @@ class SearchServiceStub(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -54,6 +56,11 @@ class SearchServiceStub(object):
                 '/memsvc.v1.SearchService/StreamSearch',
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
+                _registered_method=True)
+        self.SearchAll = channel.unary_unary(
+                '/memsvc.v1.SearchService/SearchAll',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.FromString,
                 _registered_method=True)
         self.BuildContext = channel.unary_stream(
                 '/memsvc.v1.SearchService/BuildContext',
@@ -78,6 +85,8 @@ class SearchServiceServicer(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def Search(self, request, context):
@@ -99,6 +108,15 @@ class SearchServiceServicer(object):
     def StreamSearch(self, request, context):
         """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
         and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SearchAll(self, request, context):
+        """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
+        Search; files by the words of their names, categories, media types and metadata, in any language, never by their
+        bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,6 +164,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     request_deserializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.SerializeToString,
             ),
+            'SearchAll': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchAll,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.SerializeToString,
+            ),
             'BuildContext': grpc.unary_stream_rpc_method_handler(
                     servicer.BuildContext,
                     request_deserializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.FromString,
@@ -175,6 +198,8 @@ class SearchService(object):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod
@@ -248,6 +273,33 @@ class SearchService(object):
             '/memsvc.v1.SearchService/StreamSearch',
             memsvc_dot_v1_dot_search__service__pb2.StreamSearchRequest.SerializeToString,
             memsvc_dot_v1_dot_search__service__pb2.StreamSearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchAll(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/SearchAll',
+            memsvc_dot_v1_dot_search__service__pb2.SearchAllRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.SearchAllResponse.FromString,
             options,
             channel_credentials,
             insecure,

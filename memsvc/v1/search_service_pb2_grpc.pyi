@@ -33,6 +33,8 @@ class SearchServiceStub:
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_typing.overload
@@ -49,6 +51,11 @@ class SearchServiceStub:
     StreamSearch: _grpc.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]
     """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
     and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """
+    SearchAll: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]
+    """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
+    Search; files by the words of their names, categories, media types and metadata, in any language, never by their
+    bytes.
     """
     BuildContext: _grpc.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]
     """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
@@ -69,6 +76,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -82,6 +91,11 @@ class SearchServiceAsyncStub(SearchServiceStub):
     StreamSearch: _aio.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]  # type: ignore[assignment]
     """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
     and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """
+    SearchAll: _aio.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]  # type: ignore[assignment]
+    """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
+    Search; files by the words of their names, categories, media types and metadata, in any language, never by their
+    bytes.
     """
     BuildContext: _aio.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
@@ -101,6 +115,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
     ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_abc_1.abstractmethod
@@ -130,6 +146,17 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_search_service_pb2.StreamSearchResponse], _abc.AsyncIterator[_search_service_pb2.StreamSearchResponse]]:
         """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
         and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """
+
+    @_abc_1.abstractmethod
+    def SearchAll(
+        self,
+        request: _search_service_pb2.SearchAllRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_service_pb2.SearchAllResponse, _abc.Awaitable[_search_service_pb2.SearchAllResponse]]:
+        """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
+        Search; files by the words of their names, categories, media types and metadata, in any language, never by their
+        bytes.
         """
 
     @_abc_1.abstractmethod

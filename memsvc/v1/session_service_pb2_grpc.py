@@ -37,6 +37,8 @@ class SessionServiceStub(object):
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -99,6 +101,8 @@ class SessionServiceServicer(object):
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def CreateSession(self, request, context):
@@ -228,6 +232,8 @@ class SessionService(object):
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod

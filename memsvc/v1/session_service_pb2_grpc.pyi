@@ -38,6 +38,8 @@ class SessionServiceStub:
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_typing.overload
@@ -87,6 +89,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -132,6 +136,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
     (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
     INTERNAL. ErrorReason says what to do then.
+    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_abc_1.abstractmethod

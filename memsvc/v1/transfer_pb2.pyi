@@ -75,12 +75,13 @@ Global___ImportIssueReason: _TypeAlias = ImportIssueReason  # noqa: Y015
 @_typing.final
 class ExportUserRequest(_message.Message):
     """ExportUserRequest asks for everything that is stored of a user: the memories of every project, layer and status with
-    all their fields, earlier revisions, sessions with their messages, conflicts, checkpoints, and what is left of memories
-    that were removed for good. Not in it are request ids with their answers, and changes as WatchMemories tells them.
+    all their fields, earlier revisions, sessions with their messages, conflicts, checkpoints, what is known of files, and
+    what is left of memories that were removed for good. Not in it are the bytes of files (FileService.DownloadFile gives
+    them), request ids with their answers, and changes as WatchMemories tells them.
 
     What comes back is a file, in pieces: JSON Lines in UTF-8, each line one object whose first field is `record`. The
     first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
-    "counts":{KIND:NUMBER}}. Then come the records: `session`s, then each `memory` followed by its `revision`s (the earlier
+    "counts":{KIND:NUMBER}}. Then come the records: `session`s and `file`s, then each `memory` followed by its `revision`s (the earlier
     ones, oldest first), in the order in which they were written, then `conflict`s, `checkpoint`s and `tombstone`s. The
     last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…}, where `lines` counts the lines before it
     and `sha256` is the digest of their bytes in hexadecimal; so a file that was cut or changed is noticed. Fields have the

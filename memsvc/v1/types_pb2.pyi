@@ -724,7 +724,13 @@ Global___Keyword: _TypeAlias = Keyword  # noqa: Y015
 
 @_typing.final
 class FileRef(_message.Message):
-    """FileRef points to a file. Whether the file exists is not checked when it is written."""
+    """FileRef points to a file. Whether the file exists is not checked when it is written.
+
+    In a text it is written as `category:id`, in a code span, or as where a Markdown link or image leads to, as in
+    ![trend](chart:def456): nowhere else, and not within a block of code. The id begins with a letter, a digit or an
+    underscore, and goes on with these and with . : / @ + ~ and -; any other character of it is written as % and two
+    hexadecimal digits for each byte of its UTF-8. So neither `http:` nor 10:30 is ever one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -825,7 +831,14 @@ class Memory(_message.Message):
     """title is a short heading; it is searched along with the content. At most 512 characters. Empty: none."""
     content: _builtins.str
     """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL.
-    Kept exactly as sent. A long text is searched in chunks that are split at its headings and paragraphs.
+    Kept exactly as sent, but for secrets and for images. A long text is searched in chunks that are split at its
+    headings and paragraphs.
+
+    A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
+    ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the target
+    a reference to it. At most 16 in one content, each as the settings files.max_bytes and files.media_types allow;
+    otherwise, or when the base64 is broken, INVALID_ARGUMENT. Equal images in one project are one file. Those in blocks of
+    code, other media types and other encodings stay as they are.
     """
     summary: _builtins.str
     """summary is a shorter text that stands for the content. At most 16 384 characters. Empty: none."""
@@ -901,7 +914,12 @@ class Memory(_message.Message):
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
-        """file_refs are files that this memory refers to. At most 64. Repeated ones are kept once, order is kept."""
+        """file_refs are files that this memory refers to. At most 64. Repeated ones are kept once, order is kept. Every write
+        adds those that the content refers to, see FileRef, behind the given ones; what would be more than 64 stays in the
+        content alone. When only the content changes, those that it referred to follow it, and given ones stay. Given anew,
+        they take the place of all that the content does not refer to. Whether the files exist is not checked:
+        CheckIntegrity tells which do not.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:

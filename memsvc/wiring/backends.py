@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from memsvc.engine.lifecycle.diagnose import Pinged
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.blobs import BlobStore
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.language_model import LanguageModel
 from memsvc.ports.lexical import LexicalIndex
@@ -23,7 +24,7 @@ from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
 
-PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer")
+PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs")
 OPTIONAL_PORTS = ("language_model", "reranker", "previous_embedder")
 SAME_PORT = {"previous_embedder": "embedder"}
 """Ports that are served by the backends of another."""
@@ -49,6 +50,7 @@ class Backends:
     lexical: LexicalIndex
     embedder: Embedder
     tokenizer: Tokenizer
+    blobs: BlobStore
     names: tuple[tuple[str, str], ...]
     now: Callable[[], datetime] = utc_now
     language_model: LanguageModel | None = None
@@ -82,6 +84,21 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
             for port in choices
         }
         yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()), now=now)
+
+
+@contextmanager
+def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
+    """Open the metadata store alone, as `opened` does, and close it again.
+
+    Raises:
+        PluginError: It cannot be chosen.
+        StartError: An option of it is wrong.
+    """
+    choice = settings.metadata
+    spec = load_backend("metadata", choice.backend)
+    options = _options("metadata", choice, spec.settings, {})
+    with spec.open(options, BackendContext(directory=directory / "metadata", now=now)) as store:
+        yield store
 
 
 def _options(

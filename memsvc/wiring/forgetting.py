@@ -12,9 +12,12 @@ from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.remembered import forget_texts
 from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
-from memsvc.engine.lifecycle.backup import About, Backups
+from memsvc.engine.erasing.files import FilesOfUsers
+from memsvc.engine.files.shelf import Files
+from memsvc.engine.lifecycle.backup import BLOBS, About, Backups, Beside
 from memsvc.engine.transfer.exporting import Exporting
 from memsvc.engine.transfer.importing import UserImporting
+from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
@@ -41,14 +44,18 @@ def forgetting(
     settings: Settings,
     directory: DataDirectory,
     backends: Backends,
-    parts: tuple[Indexing, Writing, Reading],
+    parts: tuple[Indexing, Writing, Reading, Files],
+    vault: Vault | None,
     stack: ExitStack,
 ) -> Forgetting:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
-    index, writes, reads = parts
+    index, writes, reads, files = parts
+    users_files = FilesOfUsers(backends.metadata.files, backends.blobs, files.keeping)
     folder = settings.backup.directory or directory.path / BACKUPS
     about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    backups = Backups(backends.metadata, folder, about, backends.now)
+    beside = Beside(backends.blobs, files.keeping.undisturbed)
+    backups = Backups(backends.metadata, beside, folder, about, backends.now)
+    forget_files = () if vault is None else (vault.forget,)
     erase = Erase(
         backends.metadata,
         writes.committer,
@@ -61,10 +68,11 @@ def forgetting(
                 reads.core.forget,
                 reads.contexts.forget,
                 lambda _: index.embedding.forget_queries(),
+                *forget_files,
                 lambda _: forget_texts(),
             ),
         ),
-        Place(directory.path, backups.names, (folder,)),
+        Place(directory.path, backups.names, users_files, (folder, directory.path / BLOBS)),
         backends.now,
     )
     _finish_begun(backends, erase, stack)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memsvc.engine.index.probing import Probing
 from memsvc.engine.lifecycle.diagnose import Diagnose
+from memsvc.engine.lifecycle.file_faults import FileFaultParts, FileFaults
 from memsvc.engine.lifecycle.integrity import Integrity
 from memsvc.engine.lifecycle.memory_faults import MemoryFaults
 from memsvc.engine.lifecycle.statistics import Statistics
@@ -37,6 +38,15 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: W
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
     faults = MemoryFaults(store, writes.committer, writes.recording, backends.now)
 
+    looked = FileFaultParts(
+        store.files,
+        writes.committer,
+        writes.recording,
+        backends.now,
+        lambda sha256: backends.blobs.find(sha256) is not None,
+        writes.keeping.try_to_remove_unused,
+    )
+
     def disk() -> tuple[int, int]:
         usage = shutil.disk_usage(directory)
         return usage.total, usage.free
@@ -44,7 +54,7 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: W
     return Watchfulness(
         statistics=Statistics(store, indexes, upkeep, disk),
         diagnose=diagnose,
-        integrity=Integrity(store, writes.committer, faults, index.reindex),
+        integrity=Integrity(store, writes.committer, faults, index.reindex, FileFaults(looked)),
         vitals=Vitals(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
         step_counts=step_counts,
     )

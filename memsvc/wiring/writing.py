@@ -16,6 +16,8 @@ from memsvc.domain.secrets import Redactor
 from memsvc.engine.capture.storing import Storing
 from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
+from memsvc.engine.files.inline import InlineImages
+from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.rollback import CheckpointRollback
 from memsvc.engine.lifecycle.archive import ArchiveOne
@@ -39,6 +41,7 @@ from memsvc.engine.write.revise import Revise
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
+from memsvc.wiring.file_rules import file_rules
 from memsvc.wiring.indexing import Indexing
 
 TIDY_SECONDS = 600.0
@@ -62,6 +65,7 @@ class Writing:
     storing: Storing
     accesses: AccessCounts
     committer: Committer
+    keeping: Keeping
     drafting: Drafting
     recording: Recording
     placing: Placing
@@ -85,6 +89,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
     zone = ZoneInfo(settings.reminders.time_zone)
+    keeping = Keeping(store.files, backends.blobs)
     drafting = Drafting(
         model=index.embedding.model,
         dimension=index.embedding.dimension,
@@ -93,12 +98,14 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
         reminding=Reminding(zone, is_on=settings.reminders.detect),
+        lifting=InlineImages(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
     )
     recording = Recording(drafting, store.feed, backends.tokenizer.count)
     placing = Placing(drafting, recording)
     requests = Requests(committer, store.memories, store.conflicts)
     return Writing(
         committer=committer,
+        keeping=keeping,
         remember=Remember(drafting, placing, requests, accesses),
         revise=Revise(drafting, recording, requests, now),
         importing=Importing(committer, drafting, placing, accesses),

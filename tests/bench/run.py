@@ -10,12 +10,27 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import contexts, ingest, latency, maintenance, quality, sessions, start, transfer, waits
+from tests.bench import (
+    contexts,
+    editing,
+    files,
+    ingest,
+    latency,
+    maintenance,
+    quality,
+    sessions,
+    start,
+    transfer,
+    vault,
+    waits,
+)
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.corpus import Corpus
+from tests.bench.editing import measure_editing
 from tests.bench.embedding import measure_queries, opened_embedder
+from tests.bench.files import measure_files
 from tests.bench.filling import fill, settled, vector_dimension
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
@@ -28,10 +43,12 @@ from tests.bench.sessions import measure_sessions
 from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.transfer import measure_transfer
+from tests.bench.vault import measure_vault
 from tests.bench.waits import measure_waits
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART, maintenance.PART, quality.PART, start.PART,
+    latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART,
+    maintenance.PART, files.PART, vault.PART, editing.PART, quality.PART, start.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -60,6 +77,16 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         if "ingest" in plan.parts:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
+            step()
+        if "files" in plan.parts:
+            report.add(*await measure_files(plan, screen.stage("files up and down", files.ROUNDS)))
+        if "vault" in plan.parts:
+            step = screen.stage("vault")
+            report.add(*await measure_vault(plan))
+            step()
+        if "editing" in plan.parts:
+            step = screen.stage("editing files")
+            report.add(*await measure_editing(plan))
             step()
         if "quality" in plan.parts and plan.data:
             await measure_quality(plan, report, screen.stage)

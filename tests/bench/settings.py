@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PARTS = ("latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "quality", "start")
+PARTS = (
+    "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
+    "quality", "start",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

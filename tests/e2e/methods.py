@@ -18,6 +18,7 @@ STUB_NAMES = {
     "MemoryService": "memory",
     "SearchService": "search",
     "SessionService": "session",
+    "FileService": "files",
     "LifecycleService": "lifecycle",
 }
 ENDLESS = {"WatchMemories"}

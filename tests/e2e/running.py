@@ -17,6 +17,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.v1 import (
+    file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
     memory_service_pb2_grpc,
     search_service_pb2_grpc,
@@ -28,6 +29,8 @@ START_SECONDS = 180.0
 FAST = {
     "MEMSVC_EMBEDDER__BACKEND": "wordllama",
     "MEMSVC_LOG__LEVEL": "WARNING",
+    # Tests of every method make keys, too; tests/e2e/access.py runs services that ask for them.
+    "MEMSVC_ACCESS__KEYS": "off",
     "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "0.2",
 }
 """The real engines with the fast embedder: what most tests run on."""
@@ -40,6 +43,7 @@ class Stubs:
         self.memory = memory_service_pb2_grpc.MemoryServiceStub(channel)
         self.search = search_service_pb2_grpc.SearchServiceStub(channel)
         self.session = session_service_pb2_grpc.SessionServiceStub(channel)
+        self.files = file_service_pb2_grpc.FileServiceStub(channel)
         self.lifecycle = lifecycle_service_pb2_grpc.LifecycleServiceStub(channel)
         self.health = health_pb2_grpc.HealthStub(channel)
 

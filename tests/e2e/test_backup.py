@@ -113,8 +113,9 @@ def test_names_are_checked_and_taken_once(stubs: Stubs) -> None:
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("name",)) == (refusal.code, refusal.fields)
 
 
-def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, tmp_path: Path) -> None:
+def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path) -> None:
     """Nor one into a directory that holds anything, nor a folder that is none; nothing is left behind."""
+    create(stubs, types.Scope(user_id=user), "An egret.")
     back_up(stubs, "whole")
     folder = server.data_dir / "backups" / "whole"
     full = tmp_path / "full"

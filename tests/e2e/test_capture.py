@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -283,6 +284,27 @@ def test_documents_out_of_order_are_refused(stubs: Stubs, scope: types.Scope) ->
     ):
         assert refused(stubs.memory.IngestDocument, iter(requests)).fields == (field,)
     assert list_all(stubs, scope) == []
+
+
+def test_a_document_that_breaks_off_is_not_stored(stubs: Stubs, scope: types.Scope) -> None:
+    """gRPC tells the server the end of a cancelled stream before the cancel: half a document is no document."""
+    for number in range(12):
+        is_asked, is_over = threading.Event(), threading.Event()
+
+        def breaking_off(number: int = number, asked: Any = is_asked, over: Any = is_over) -> Iterator[Any]:
+            yield from parts(f"# Part {number}\n\nThe first half of a text.".encode(), 1_000, scope=scope)
+            asked.set()
+            over.wait(TIMEOUT)
+
+        call = stubs.memory.IngestDocument.future(breaking_off(), timeout=TIMEOUT)
+        assert is_asked.wait(TIMEOUT)
+        # What came before has arrived when a call behind it is answered.
+        assert list_all(stubs, scope) == []
+        call.cancel()
+        is_over.set()
+
+    whole = ingest(stubs, b"# Whole\n\nAll of it.", scope=scope)
+    assert [whole.memory.id] == [memory.id for memory in list_all(stubs, scope)]
 
 
 def test_everything_written_is_redacted_when_that_is_set(tmp_path: Path) -> None:

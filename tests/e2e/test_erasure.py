@@ -83,7 +83,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
 
     receipt = erase(stubs, user, confirm=True, request_id="once")
     assert (False, True) == (receipt.dry_run, receipt.clean)
-    assert {"metadata": 0, "vectors": 0, "lexical": 0, "files": 0} == {
+    assert {"metadata": 0, "vectors": 0, "lexical": 0, "blobs": 0, "files": 0} == {
         store.store: store.remaining_count for store in receipt.stores
     }
     assert receipt.files_searched > 3
@@ -99,6 +99,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
         "requests",
         "embeddings",
         "outbox",
+        "files",
     } <= set(counts["metadata"])
     assert receipt == erase(stubs, user, confirm=True, request_id="once")
     assert set() == files_with(server.data_dir, SECRET)

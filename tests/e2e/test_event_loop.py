@@ -12,6 +12,7 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import MODES, TIMEOUT, create, create_all, get, list_all, search
+from tests.e2e.filing import delete, download, listed, upload
 from tests.e2e.messages import batches, header, whole_memory
 from tests.e2e.running import FAST, ServerProcess, Stubs
 
@@ -75,6 +76,16 @@ def look_after(stubs: Stubs) -> None:
     list(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(mode=lifecycle_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
 
 
+def file_all(stubs: Stubs) -> None:
+    """Send and fetch files in small and in large messages, list them in full pages, delete them."""
+    for size in (4_096, 1 << 20):
+        part = bytes(size)
+        file = upload(stubs, SCOPE, [part] * ((16 << 20) // size))
+        assert len(download(stubs, SCOPE, file.id)) == 16 << 20
+        listed(stubs, SCOPE, page_size=1_000)
+        delete(stubs, SCOPE, file.id)
+
+
 def blocked(tmp_path: Path) -> list[tuple[float, str]]:
     """Return the callbacks that computed for too long, with their seconds, of a server under everything at once."""
     tmp_path.mkdir()
@@ -82,7 +93,7 @@ def blocked(tmp_path: Path) -> list[tuple[float, str]]:
     module = ("tests.e2e.watched_server", str(report))
     with ServerProcess(tmp_path / "data", environment=WATCHABLE, module=module) as server, server.stubs() as stubs:
         with ThreadPoolExecutor() as pool:
-            loads = (write_singly, write_many, import_all, search_all, look_after)
+            loads = (write_singly, write_many, import_all, search_all, look_after, file_all)
             for done in [pool.submit(load, stubs) for load in loads]:
                 done.result()
         assert server.stop() == 0

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -27,6 +28,7 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import Refusal, create_all
+from tests.e2e.filing import upload
 from tests.e2e.methods import METHODS, Method
 from tests.e2e.running import Stubs
 
@@ -183,6 +185,15 @@ def imports() -> st.SearchStrategy[list[Any]]:
     return st.one_of(sound, sound, st.lists(any_message, max_size=3))
 
 
+def uploads() -> st.SearchStrategy[list[Any]]:
+    """Return the messages of an upload: mostly a header and some bytes, in any order."""
+    any_message = messages(METHODS["UploadFile"].descriptor.input_type)
+    headers = messages(file_pb.UploadFileHeader.DESCRIPTOR, 0).map(lambda one: file_pb.UploadFileRequest(header=one))
+    parts = st.lists(st.binary(max_size=40).map(lambda data: file_pb.UploadFileRequest(data=data)), max_size=3)
+    sound = st.tuples(headers, parts).map(lambda both: [both[0], *both[1]])
+    return st.one_of(sound, sound, st.lists(any_message, max_size=3))
+
+
 def documents() -> st.SearchStrategy[list[Any]]:
     """Return the messages of a document: mostly a header and some bytes, in any order."""
     any_message = messages(METHODS["IngestDocument"].descriptor.input_type)
@@ -230,7 +241,25 @@ def _unconfirmed(request: Any) -> list[Any]:
     return [request]
 
 
-STREAMS = {"ImportMemories": imports, "IngestDocument": documents, "ImportUser": user_files, "EraseUser": erasures}
+def checks() -> st.SearchStrategy[list[Any]]:
+    """Return requests for checks that remove files of the generated user alone: other tests need theirs."""
+    return messages(METHODS["CheckIntegrity"].descriptor.input_type).map(_of_one_user)
+
+
+def _of_one_user(request: Any) -> list[Any]:
+    if request.all:
+        request.remove_broken_refs = request.remove_orphan_files = False
+    return [request]
+
+
+STREAMS = {
+    "ImportMemories": imports,
+    "IngestDocument": documents,
+    "ImportUser": user_files,
+    "EraseUser": erasures,
+    "UploadFile": uploads,
+    "CheckIntegrity": checks,
+}
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +271,7 @@ def stocked(stubs: Stubs) -> Stubs:
     talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
     stubs.session.CreateSession(talk, timeout=SECONDS)
     KNOWN_IDS.extend(memory.id for memory in memories)
+    KNOWN_IDS.extend(upload(stubs, scope, b"walrus", name=f"walrus {n}.txt").id for n, scope in enumerate(SCOPES * 4))
     for scope in SCOPES:
         listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
         hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=SECONDS)

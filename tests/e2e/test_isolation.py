@@ -9,7 +9,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, create
-from tests.e2e.isolation import lifecycle, memories, searches, sessions
+from tests.e2e.isolation import file_refs, files, lifecycle, memories, searches, sessions, vault
 from tests.e2e.isolation.cases import CASES, OK
 from tests.e2e.isolation.places import PLACES, USER, Owner, Stranger, places
 from tests.e2e.methods import METHODS
@@ -33,7 +33,7 @@ def stranger(request: pytest.FixtureRequest, owner: Owner) -> Stranger:
 def test_every_method_has_a_case() -> None:
     """A new RPC must say here what it does to strangers."""
     told = {made.__module__ for made in CASES.values()}
-    assert told == {module.__name__ for module in (lifecycle, memories, searches, sessions)}
+    assert told == {module.__name__ for module in (file_refs, files, lifecycle, memories, searches, sessions, vault)}
     assert METHODS.keys() == CASES.keys()
 
 

@@ -72,6 +72,7 @@ def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types.Scope) -> Non
     assert not diagnosis.warnings
     assert {
         "metadata": "sql", "vectors": "qdrant-edge", "lexical": "tantivy", "embedder": "wordllama", "tokenizer": "bpe",
+        "blobs": "fsspec",
     } == {backend.port: backend.name for backend in diagnosis.backends}  # fmt: skip
     assert all(backend.HasField("ping") and not backend.message for backend in diagnosis.backends)
     vectors, lexical = diagnosis.indexes

@@ -117,6 +117,7 @@ def test_settings_come_from_the_file_then_the_environment(tmp_path: Path) -> Non
         "metadata": "sql",
         "vectors": "inproc",
         "lexical": "inproc",
+        "blobs": "fsspec",
         "embedder": "wordllama",
         "tokenizer": "bpe",
     } == found

@@ -54,7 +54,7 @@ def test_a_file_tells_everything_of_the_user(furnished: tuple[str, bytes]) -> No
         header[name] for name in ("record", "format", "version", "user_id")
     )
     assert ("footer", len(lines) - 1) == (footer["record"], footer["lines"])
-    assert {"session", "memory", "revision", "conflict", "checkpoint", "tombstone"} == footer["counts"].keys()
+    assert {"session", "memory", "revision", "conflict", "checkpoint", "tombstone", "file"} == footer["counts"].keys()
     assert footer["counts"] == header["counts"]
     statuses = {line["status"] for line in records(file, "memory")}
     assert {"ACTIVE", "DELETED", "QUARANTINED"} <= statuses
@@ -117,7 +117,9 @@ def test_another_user_gets_ids_of_their_own(stubs: Stubs, furnished: tuple[str, 
 
 def _same(line: Line) -> Line:
     kept = {name: value for name, value in line.items() if name not in VOLATILE}
-    return kept if line["record"] in {"memory", "revision", "conflict", "tombstone"} else kept | {"id": line["id"]}
+    return (
+        kept if line["record"] in {"memory", "revision", "conflict", "tombstone", "file"} else kept | {"id": line["id"]}
+    )
 
 
 def test_an_id_of_somebody_else_is_not_touched(stubs: Stubs, user: str) -> None:

@@ -14,6 +14,7 @@ from memsvc.v1 import reminders_pb2 as reminders_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, write
+from tests.e2e.filing import upload
 from tests.e2e.running import Stubs
 
 LONG_TIMEOUT = 300.0
@@ -56,6 +57,7 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
         timeout=TIMEOUT,
     )
     _reminded(stubs, home, secret)
+    upload(stubs, project, f"The bytes of {secret}.".encode(), name=f"{secret} 报告.md")
     create(stubs, home, f"Anna lives in Lisbon. {secret}")
     create(stubs, home, f"Anna lives in Porto. {secret}")
     create(stubs, home, f"# One\n\n{secret} " + "words of a long text. " * 400 + f"\n\n# Two\n\n{secret}")

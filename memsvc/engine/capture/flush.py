@@ -19,10 +19,12 @@ from memsvc.domain.capture import (
 from memsvc.domain.capture_rules import title_of
 from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions, Written
+from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import summed
 from memsvc.domain.session import Role
+from memsvc.engine.capture.file_finding import files_by_message
 from memsvc.engine.capture.listening import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
 from memsvc.engine.write.requests import Noted, digest_of
@@ -85,14 +87,15 @@ class Flush:
     ) -> _Extracted:
         hearing = self._heard(scope, messages, deadline)
         rounds = _rounds(messages)
+        files_of = files_by_message(messages, hearing.heard)
         by_round: dict[int, list[FileRef]] = defaultdict(list)
-        for place, message in enumerate(messages):
-            by_round[rounds[place]].extend(message.files)
+        for place, refs in enumerate(files_of):
+            by_round[rounds[place]].extend(refs)
         remembered = [heard for heard in hearing.heard if heard.verdict.remember]
         drafts = [_draft(heard, by_round[rounds[heard.statement.place]], artifacts) for heard in remembered]
         drafts += _file_drafts(hearing, rounds, by_round, artifacts)
         kept = _most_important(drafts)
-        files = tuple(dict.fromkeys([*(ref for message in messages for ref in message.files), *artifacts]))
+        files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
         return _Extracted(tuple(kept), files, _note_of(hearing, files, left_out=len(drafts) - len(kept)))
 
     def _heard(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Hearing:
@@ -150,8 +153,8 @@ def _file_drafts(
 
 def _file_draft(asked: Statement | None, files: Sequence[FileRef]) -> Draft:
     text = asked.text[:ASKED_CHARS] if asked else ""
-    heading = "关联文件" if is_han(text) else "Related files"
-    listed = "\n".join(f"- `{ref.category}:{ref.id}`" for ref in files)
+    heading = HEADINGS["zh" if is_han(text) else "en"]
+    listed = "\n".join(f"- `{written(ref)}`" for ref in files)
     return Draft(
         content=f"{text}\n\n{heading}:\n{listed}" if text else f"{heading}:\n{listed}",
         session_id="",

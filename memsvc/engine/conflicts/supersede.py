@@ -55,7 +55,7 @@ class Supersede:
         old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
         if old is None or not visible(old, scope):
             raise MemoryNotFoundError(memory_id)
-        prepared = self._drafting.prepare(scope, _completed(draft, old))
+        prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, _completed(draft, old)))
         asked = (scope, memory_id, draft, expected_revision, options.on_conflict)
 
         def work(transaction: Transaction) -> list[Placed]:

@@ -79,7 +79,7 @@ class _Seen:
     Only a help: without it, as after a start, all memories are looked at.
 
     Attributes:
-        unfinished: Where a walk over all memories goes on that was paused.
+        unfinished: Where a walk over all memories goes on that was paused or broken off.
     """
 
     position: int | None = None
@@ -124,9 +124,9 @@ class Walking:
             self._seen.again |= found | {seed.row for seed in stretch.seeds if seed.update_time >= now}
             if following is None:
                 self._seen.position, self._seen.unfinished = cursor.head, None
-            elif stretch.is_paused and following.walk is Walk.CHANGED:
+            elif following.walk is Walk.CHANGED:
                 self._seen.position = following.place
-            elif stretch.is_paused and following.walk is Walk.ALL:
+            elif following.walk is Walk.ALL:
                 self._seen.position, self._seen.unfinished = None, following
         if following is None and cursor.walk is Walk.ALL:
             self._meeting.finish(cursor.number)

@@ -8,9 +8,11 @@ from datetime import datetime
 
 from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
+from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import Kept, identity
 from memsvc.ports.tokenizer import Tokenizer
+from memsvc.text.file_refs import given_apart
 from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
@@ -24,6 +26,8 @@ _LEAST_CHARS = 24
 _NEARLY = 8
 """With so few tokens left over, an excerpt is long enough."""
 ELLIPSIS = "…"
+FILES = 8
+"""So many files of one memory are named."""
 
 _UNSEEN = (
     "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -102,9 +106,12 @@ class Lines:
             return None
         if len(memory.content) <= KEPT_CHARS and (line := self._short(section, memory)).tokens <= most:
             return line
-        front = self._front(section, memory)
+        front, files = self._front(section, memory), self._files(memory)
         for body, is_excerpt in _bodies(memory, part):
-            if len(body) <= most * CHARS_A_TOKEN and (line := self._whole(front, body, is_excerpt)).tokens <= most:
+            if len(body) > most * CHARS_A_TOKEN:
+                continue
+            line = self._whole(front, body, files, is_excerpt=is_excerpt)
+            if line.tokens <= most:
                 return line
         return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
@@ -113,12 +120,12 @@ class Lines:
         key = (section is Section.SESSION, self._locale, self._zone.key, self._today, identity(memory))
         line = self._kept.get(key)
         if line is None:
-            line = self._whole(self._front(section, memory), memory.content, is_excerpt=False)
+            line = self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
             self._kept.keep(key, line)
         return line
 
-    def _whole(self, front: str, body: str, is_excerpt: bool) -> Line:  # noqa: FBT001 - an outcome
-        text = f"{front}{_as_data(body)}\n"
+    def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> Line:
+        text = f"{front}{_as_data(body)}{files}\n"
         return Line(text, self._count(text), body if is_excerpt else "")
 
     def _cut(self, front: str, body: str, most: int) -> Line | None:
@@ -135,6 +142,12 @@ class Lines:
             else:
                 high = middle - 1
         return best
+
+    def _files(self, memory: Memory) -> str:
+        """Return the files that a memory refers to apart from its content, as a further line of the item."""
+        apart = given_apart(memory.content, memory.file_refs)[:FILES]
+        listed = ", ".join(f"`{written(ref)}`" for ref in apart)
+        return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 
     def _front(self, section: Section, memory: Memory) -> str:
         moment = (memory.event_time or memory.create_time).astimezone(self._zone)

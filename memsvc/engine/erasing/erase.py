@@ -17,6 +17,8 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.report import ReindexMode
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.erasing.files import STORE as BLOBS
+from memsvc.engine.erasing.files import FilesOfUsers
 from memsvc.engine.erasing.leftovers import Search, search_files
 from memsvc.engine.erasing.receipts import Notes, notes_of, notes_text, receipt_of, receipt_text
 from memsvc.engine.index.embedding import Embedding
@@ -42,7 +44,7 @@ SAMPLE_MINIMUM = 16
 PATIENCE_SECONDS = 600.0
 PAUSE_SECONDS = 0.2
 SETTLE_TRIES = 25
-CHECKED = ("metadata", "vectors", "lexical", "files")
+CHECKED = ("metadata", "vectors", "lexical", BLOBS, "files")
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +75,13 @@ class Place:
 
     Attributes:
         backups: Names the backups that are there; they are left alone.
+        files: The files of users, whose bytes are looked for by their hash.
         without: Folders that are not looked through, since they are left alone.
     """
 
     directory: Path
     backups: Callable[[], Sequence[str]]
+    files: FilesOfUsers
     without: Sequence[Path] = ()
 
 
@@ -155,7 +159,7 @@ class Erase:
             noted = erasure
             self._committer.submit(lambda transaction: transaction.begin_erasure(noted))
         notes = notes_of(erasure.receipt)
-        self._remove(owner)
+        blobs = self._remove(owner)
         for forget in self._keeping.forget:
             forget(owner)
         with self._indexes.embedding.noticing(notes.digests) as asked:
@@ -163,7 +167,7 @@ class Erase:
                 self._clear_indexes()
             embeddings = self._remove_embeddings(owner, notes.digests - asked)
         search = self._clear_files(notes)
-        receipt = self._receipt(erasure, notes, embeddings, search)
+        receipt = self._receipt(erasure, notes, embeddings, search, self._place.files.remaining(blobs))
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=receipt_text(receipt))
         self._committer.submit(lambda transaction: transaction.end_erasure(done))
         # The log still holds that the erasure was begun, and of whom.
@@ -185,7 +189,9 @@ class Erase:
                     samples += _sample(memory) if len(samples) < SAMPLES else []
         return Notes(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
 
-    def _remove(self, owner: str) -> None:
+    def _remove(self, owner: str) -> set[str]:
+        """Remove all from the stores; return the hashes of the blobs that went."""
+        blobs = self._place.files.remove(owner, self._require_running)
         with self._store.users.snapshot(owner) as snapshot:
             memories = snapshot.memories()
             while part := [stored.memory.row for stored in islice(memories, PART)]:
@@ -193,6 +199,7 @@ class Erase:
                 self._committer.submit(_erasing(owner, part, ()))
         while self._committer.submit(lambda transaction: transaction.erase_rest(owner, limit=REST)).value:
             self._require_running()
+        return blobs
 
     def _remove_embeddings(self, owner: str, digests: AbstractSet[bytes]) -> int:
         """Remove those that nobody else asked for when the indexes were written anew."""
@@ -247,12 +254,15 @@ class Erase:
             if self._store.erasures.settle() or self._pause.wait(PAUSE_SECONDS):
                 return
 
-    def _receipt(self, erasure: Erasure, notes: Notes, embeddings: int, search: Search) -> Receipt:
+    def _receipt(self, erasure: Erasure, notes: Notes, embeddings: int, search: Search, blobs: int) -> Receipt:
         found = {name: dict(counts) for name, counts in notes.found.items()}
         if embeddings:
             found["metadata"] = {**found.get("metadata", {}), "embeddings": embeddings}
         left = self._found(erasure.owner, erasure.projects)
-        remaining = {name: sum(counts.values()) for name, counts in left.items()} | {"files": len(search.holding)}
+        remaining = {name: sum(counts.values()) for name, counts in left.items()} | {
+            BLOBS: blobs,
+            "files": len(search.holding),
+        }
         stores = tuple(Erased(name, found.get(name, {}), remaining[name]) for name in CHECKED)
         return Receipt(
             begin_time=erasure.begin_time,
@@ -271,6 +281,7 @@ class Erase:
             "metadata": {name: count for name, count in traces.items() if count},
             "vectors": self._entries(self._indexes.vectors, reach),
             "lexical": self._entries(self._indexes.lexical, reach),
+            BLOBS: {"blobs": count} if (count := self._place.files.count(owner)) else {},
         }
 
     @staticmethod

@@ -9,14 +9,16 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError, BackupExistsError, BackupRunningError
+from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 
 FORMAT = "memsvc-backup"
@@ -24,6 +26,10 @@ VERSION = 1
 MANIFEST = "manifest.json"
 STORE = "metadata"
 """The folder of the store, in a backup as in a data directory."""
+BLOBS = "blobs"
+"""Likewise that of the bytes of files, when they are files of this machine."""
+CONTENT = "content"
+"""The folder in it that `backends.fsspec_blobs` keeps them in."""
 UNFINISHED = ".unfinished"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BLOCK = 1 << 20
@@ -64,12 +70,28 @@ class About:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is kept beside the store.
+
+    Attributes:
+        blobs: The bytes of files.
+        undisturbed: While its context is open, none of them is removed, but for erasures.
+    """
+
+    blobs: BlobStore
+    undisturbed: Callable[[], AbstractContextManager[None]]
+
+
 class Backups:
     """Makes backups in one folder, one at a time."""
 
-    def __init__(self, store: MetadataStore, directory: Path, about: About, now: Callable[[], datetime]) -> None:
-        """Copy *store* into folders of *directory*, which is made when it is needed."""
+    def __init__(
+        self, store: MetadataStore, beside: Beside, directory: Path, about: About, now: Callable[[], datetime]
+    ) -> None:
+        """Copy *store* and what is *beside* it into folders of *directory*, which is made when it is needed."""
         self._store = store
+        self._beside = beside
         self._directory = directory
         self._about = about
         self._now = now
@@ -111,9 +133,12 @@ class Backups:
         with _unfinished(self._directory, name) as folder:
             (folder / STORE).mkdir()
             counts: Mapping[str, int] = {}
-            for step in self._store.copies.copy(folder / STORE):
-                counts = step.counts
-                yield BackupProgress(BackupPhase.COPYING, name, step.done, step.total)
+            # What the copy of the store speaks of is there until it is copied, too.
+            with self._beside.undisturbed():
+                for step in self._store.copies.copy(folder / STORE):
+                    counts = step.counts
+                    yield BackupProgress(BackupPhase.COPYING, name, step.done, step.total)
+                yield from self._copy_blobs(folder / BLOBS / CONTENT, name)
             yield from self._seal(folder, name, counts)
             folder.replace(final)
             sync(self._directory)
@@ -121,6 +146,19 @@ class Backups:
         size = sum(file["bytes"] for file in json.loads(manifest)["files"])
         digest = hashlib.sha256(manifest).hexdigest()
         yield BackupProgress(BackupPhase.DONE, name, size, size, size, counts, digest)
+
+    def _copy_blobs(self, folder: Path, name: str) -> Iterator[BackupProgress]:
+        """Copy the blobs that are files of this machine; those elsewhere stay there."""
+        done = 0
+        for blob in self._beside.blobs.blobs():
+            path = self._beside.blobs.local_path(blob.sha256)
+            if path is None:
+                continue
+            target = folder / blob.sha256[:2] / blob.sha256
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if copied(path, target):
+                done += 1
+                yield BackupProgress(BackupPhase.COPYING, name, done, 0)
 
     def _seal(self, folder: Path, name: str, counts: Mapping[str, int]) -> Iterator[BackupProgress]:
         """Take the digests of the files, and write the manifest."""
@@ -162,6 +200,22 @@ def _unfinished(directory: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def copied(source: Path, target: Path) -> bool:
+    """Copy a file that is never changed, and return whether it was there still.
+
+    In the same file system the copy is another name of the same bytes, and takes up nothing.
+    """
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        shutil.copyfile(source, target)
+        with target.open("rb") as file:
+            os.fsync(file.fileno())
+    return True
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 digest of a file."""
     digest = hashlib.sha256()
@@ -179,15 +233,6 @@ def write_synced(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     sync(path.parent)
-
-
-def sync(directory: Path) -> None:
-    """Bring what was created in a folder to the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class BackupError(Exception):

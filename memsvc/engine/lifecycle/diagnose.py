@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.context import Severity
@@ -48,6 +48,11 @@ class Diagnose:
         self._performance, self._troubles = measured
         self._probing = probing
         self._spaces = probing.spaces
+        self._others: list[Callable[[], Sequence[Notice]]] = []
+
+    def also_tell(self, notices: Callable[[], Sequence[Notice]]) -> None:
+        """Tell these among the warnings, too; to be called before anybody asks."""
+        self._others.append(notices)
 
     def health(self) -> tuple[BackendHealth, ...]:
         """Ping every backend, and no more."""
@@ -62,6 +67,7 @@ class Diagnose:
         found.extend(warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress))
         found.extend(self._failing(broken))
         found.extend(self._other_model())
+        found.extend(notice for notices in self._others for notice in notices())
         found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
         return Diagnosis(
             healthy=not broken and not any(one.severity is not Severity.INFO for one in found),

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.integrity import Checking, CheckSummary, Fault, Finding, Part
+from memsvc.domain.integrity import Checking, CheckSummary, Fault, FileCleaning, Finding, Part
+from memsvc.domain.memory import Memory
 from memsvc.domain.report import IndexKind
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.engine.index.reindex import Reindex
+from memsvc.engine.lifecycle.file_faults import FileFaults
 from memsvc.engine.lifecycle.memory_faults import MemoryFaults
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.integrity import Place, Remains
@@ -19,6 +21,7 @@ from memsvc.ports.metadata import MetadataStore
 
 PAGE = 100
 """Things looked at, and mended by one transaction, at a time."""
+LOOK_ONLY = FileCleaning()
 
 Event: TypeAlias = Finding | Checking | CheckSummary
 
@@ -39,16 +42,28 @@ class _Tally:
 class Integrity:
     """Checks page by page, so that neither a search nor a write waits for long."""
 
-    def __init__(self, store: MetadataStore, committer: Committer, faults: MemoryFaults, reindex: Reindex) -> None:
-        """Look into *store* and its indexes, and mend through *committer*."""
+    def __init__(
+        self,
+        store: MetadataStore,
+        committer: Committer,
+        faults: MemoryFaults,
+        reindex: Reindex,
+        file_faults: FileFaults | None = None,
+    ) -> None:
+        """Look into *store* and its indexes, and mend through *committer*; files only by *file_faults*."""
         self._store = store
         self._reads = store.integrity
         self._committer = committer
         self._faults = faults
         self._reindex = reindex
+        self._file_faults = file_faults
 
-    def run(self, reach: Reach | None, *, repair: bool) -> Generator[Event, None, None]:
+    def run(
+        self, reach: Reach | None, *, repair: bool, cleaning: FileCleaning = LOOK_ONLY
+    ) -> Generator[Event, None, None]:
         """Check what lies in *reach*, or with None everything; yield what is found and how far it is, then the summary.
+
+        *repair* is for all but files and references to files, for which *cleaning* is.
 
         An index that cannot be read is named in the summary, not an error.
 
@@ -57,7 +72,8 @@ class Integrity:
             BackendUnavailableError: The store cannot be reached.
         """
         tally = _Tally()
-        yield from self._memories(reach, tally, repair=repair)
+        yield from self._memories(reach, tally, repair=repair, cleaning=cleaning)
+        yield from self._files(reach, tally, cleaning)
         yield from self._sessions(reach, tally)
         yield from self._messages(reach, tally, repair=repair)
         yield from self._conflicts(reach, tally, repair=repair)
@@ -67,15 +83,33 @@ class Integrity:
         found = dict(sorted(tally.by_fault.items()))
         yield CheckSummary(tally.memories, sum(found.values()), tally.repaired, found, tuple(tally.unchecked))
 
-    def _memories(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
+    def _memories(self, reach: Reach | None, tally: _Tally, *, repair: bool, cleaning: FileCleaning) -> Iterator[Event]:
         for one in self._reaches(reach):
             for page in self._faults.pages(one, size=PAGE):
                 found = self._faults.of(page, one)
                 if repair and found:
                     found = self._faults.mended(found, one)
                 yield from tally.counted([finding for fault in found for finding in fault.findings])
+                if self._file_faults is not None and not cleaning.is_off:
+                    mended = {fault.memory.row for fault in found if repair}
+                    fresh = self._reread([memory for memory in page if memory.row in mended], one)
+                    current = [fresh.get(memory.row, memory) for memory in page]
+                    yield from tally.counted(self._file_faults.of_memories(current, one, cleaning))
                 tally.memories += len(page)
                 yield Checking("memories", tally.memories)
+
+    def _reread(self, memories: Sequence[Memory], reach: Reach) -> dict[int, Memory]:
+        found = self._store.memories.get([memory.id for memory in memories], reach=reach) if memories else {}
+        return {memory.row: memory for memory in found.values()}
+
+    def _files(self, reach: Reach | None, tally: _Tally, cleaning: FileCleaning) -> Iterator[Event]:
+        if self._file_faults is None or cleaning.is_off:
+            return
+        checked = 0
+        for page in self._file_faults.pages(reach, size=PAGE):
+            yield from tally.counted(self._file_faults.of_files(page, cleaning))
+            checked += len(page)
+            yield Checking("files", checked)
 
     def _reaches(self, reach: Reach | None) -> Iterator[Reach]:
         if reach is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memsvc.domain.context import Severity
 from memsvc.domain.report import Notice, ReindexProgress, Stats
@@ -33,6 +33,11 @@ class Statistics:
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._disk = disk
+        self._others: list[Callable[[Scope], Sequence[Notice]]] = []
+
+    def also_tell(self, notices: Callable[[Scope], Sequence[Notice]]) -> None:
+        """Tell these among the warnings, too; to be called before anybody asks."""
+        self._others.append(notices)
 
     def of(self, scope: Scope) -> Stats:
         """Return the counts of what *scope* can see.
@@ -48,6 +53,7 @@ class Statistics:
             *about_sessions(sessions),
             *about_counts(counts),
             *about_disk(*self._disk()),
+            *(notice for notices in self._others for notice in notices(scope)),
             *warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress),
         ]
         return Stats(

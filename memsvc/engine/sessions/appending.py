@@ -98,7 +98,7 @@ class Appending:
             InvalidRequestError: A message alone takes more tokens than the session may hold.
             RequestIdReusedError: The request_id was used for another request.
         """
-        prepared = [self._prepared(scope, message) for message in messages]
+        prepared = [self._prepared(scope, message, place) for place, message in enumerate(messages)]
         request = session_request("AppendMessages", scope, (scope, messages), request_id)
         answer = once(
             self._committer,
@@ -111,8 +111,8 @@ class Appending:
             self._on_full(scope)
         return answer
 
-    def _prepared(self, scope: Scope, message: NewMessage) -> _Prepared:
-        message = self._without_secrets(message)
+    def _prepared(self, scope: Scope, message: NewMessage, place: int) -> _Prepared:
+        message = self._without_secrets(self._lifted(scope, message, place))
         called = tool_call_text(message.tool_calls)
         tokens = message.token_count
         if tokens is None:
@@ -129,6 +129,10 @@ class Appending:
             origin=ORIGINS[message.role],
         )
         return _Prepared(message, self._drafting.prepare(scope, draft).record, tokens)
+
+    def _lifted(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
+        content = self._drafting.lifted_text(scope, message.content, field=f"messages[{place}].content")
+        return message if content is message.content else replace(message, content=content)
 
     def _without_secrets(self, message: NewMessage) -> NewMessage:
         """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""

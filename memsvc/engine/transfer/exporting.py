@@ -111,6 +111,7 @@ class Exporting:
     def _lines(self, header: Line, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[Line]:
         yield header
         yield from map(writing.session_line, snapshot.sessions())
+        yield from map(writing.file_line, snapshot.files())
         memories = snapshot.memories()
         while some := list(islice(memories, TOGETHER if with_vectors else 1)):
             vectors = self._vectors(some) if with_vectors else {}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.entries import MAX_ORDINAL, View
+from memsvc.domain.files import FileCategory as KnownCategory
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
 from memsvc.domain.reminder import Recurrence, Slot
@@ -28,14 +29,17 @@ from memsvc.engine.transfer.values import (
     Data,
     FileCategory,
     FileId,
+    FileName,
     Id,
     IdOrNone,
     Key,
+    MediaType,
     Metadata,
     Moment,
     Note,
     ScopeId,
     SessionId,
+    Sha256,
     Share,
     Source,
     Speaker,
@@ -289,6 +293,24 @@ class CheckpointLine(Line):
     known_time: Moment
     create_time: Moment
     note: Note = ""
+
+
+class FileLine(Line):
+    """What is known of a file; its bytes are not in an export."""
+
+    optional: bool = True
+    id: Id
+    project_id: ScopeId = ""
+    agent_id: ScopeId = ""
+    session_id: ScopeId = ""
+    category: KnownCategory
+    name: FileName
+    media_type: MediaType
+    size_bytes: Count
+    sha256: Sha256
+    create_time: Moment
+    expire_time: Moment | None = None
+    metadata: Metadata = Field(default={})
 
 
 class TombstoneLine(Line):

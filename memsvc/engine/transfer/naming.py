@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.session import MessageRecord
 from memsvc.domain.transfer import Earlier, Stored, derived_id
 
@@ -18,8 +18,16 @@ class Naming:
     reply is the same as if they were free.
     """
 
-    def __init__(self, owner: str, *, all_are_new: bool, taken: AbstractSet[str] = frozenset()) -> None:
-        """Name for *owner*."""
+    def __init__(
+        self,
+        owner: str,
+        *,
+        all_are_new: bool,
+        taken: AbstractSet[str] = frozenset(),
+        taken_files: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """Name for *owner*. Files keep their ids unless they are *taken_files*: contents speak of them, too."""
+        self._taken_files = taken_files
         self._owner = owner
         self._all_are_new = all_are_new
         self._taken = taken
@@ -30,9 +38,13 @@ class Naming:
             return derived_id(memory_id, self._owner)
         return memory_id
 
+    def of_file(self, file_id: str) -> str:
+        """Return the id here of a file."""
+        return derived_id(file_id, self._owner) if file_id in self._taken_files else file_id
+
     def stored(self, stored: Stored) -> Stored:
         """Return a memory under the ids of here."""
-        if not (self._all_are_new or self._taken):
+        if not (self._all_are_new or self._taken or self._taken_files):
             return stored
         return replace(
             stored,
@@ -53,6 +65,7 @@ class Naming:
             superseded_by_id=self.of(memory.superseded_by_id),
             related_ids=tuple(map(self.of, memory.related_ids)),
             derived_from=tuple(map(self.of, memory.derived_from)),
+            file_refs=tuple(FileRef(ref.category, self.of_file(ref.id)) for ref in memory.file_refs),
         )
 
     def _message(self, message: MessageRecord) -> MessageRecord:

@@ -13,6 +13,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.engine.transfer.lines import (
     CheckpointLine,
     ConflictLine,
+    FileLine,
     FooterLine,
     HeaderLine,
     Line,
@@ -41,6 +42,7 @@ KINDS: Mapping[str, type[Line]] = {
     "conflict": ConflictLine,
     "checkpoint": CheckpointLine,
     "tombstone": TombstoneLine,
+    "file": FileLine,
     FOOTER: FooterLine,
 }
 """Another kind of record is another class here, and a way to store it in `memsvc.engine.transfer.storing`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.entries import View
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
 from memsvc.domain.reminder import Reminder
@@ -16,7 +17,7 @@ from memsvc.domain.transfer import Stored
 from memsvc.engine.transfer import lines
 from memsvc.engine.transfer.reading import bad_line
 
-Value = Stored | Session | Conflict | Checkpoint | Tombstone
+Value = Stored | Session | Conflict | Checkpoint | Tombstone | File
 Vectors = tuple[tuple[str, int, bytes], ...]
 """View, ordinal and float32 bytes."""
 FLOAT_BYTES = 4
@@ -33,7 +34,15 @@ def value_of(line: Any, scope: Scope) -> Value:
         return Conflict(owner=scope.owner, **values)
     if isinstance(line, lines.CheckpointLine):
         return Checkpoint(scope.owner, line.project_id, line.id, line.known_time, line.create_time, line.note)
+    if isinstance(line, lines.FileLine):
+        return _file(line, scope)
     return Tombstone(0, line.id, line.project_id, line.session_id, line.create_time, line.time)
+
+
+def _file(line: lines.FileLine, scope: Scope) -> File:
+    values = line.model_dump(exclude={"record", "optional", "project_id", "agent_id", "session_id"})
+    place = Scope(scope.user_id, line.project_id, line.agent_id, line.session_id, scope.tenant_id)
+    return File(scope=place, has_content=False, **values)
 
 
 def _stored(line: lines.MemoryLine, scope: Scope) -> Stored:

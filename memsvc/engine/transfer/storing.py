@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach
@@ -42,10 +43,21 @@ def store(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bo
 
 
 def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Naming:
+    files = {name for record in batch.records for name in _file_names(record)}
+    taken_files = transaction.files.ids_of_others(owner, files) if files else set()
     if all_are_new:
-        return Naming(owner, all_are_new=True)
+        return Naming(owner, all_are_new=True, taken_files=taken_files)
     named = {name for record in batch.records for name in _names(record)}
-    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named))
+    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), taken_files=taken_files)
+
+
+def _file_names(record: Record) -> Iterable[str]:
+    value = record.value
+    if isinstance(value, File):
+        yield value.id
+    memories = [value.memory] if isinstance(value, Stored) else []
+    for memory in (*memories, *(earlier.memory for earlier in record.earlier)):
+        yield from (ref.id for ref in memory.file_refs)
 
 
 def _names(record: Record) -> Iterable[str]:
@@ -80,6 +92,8 @@ class _Storing:
                 self._skip(record, Trouble.SKIPPED, f"Records {record.name!r} are not known; it may be left out.")
             elif isinstance(record.value, Session):
                 self._session(record, record.value)
+            elif isinstance(record.value, File):
+                self._file(record, record.value)
             elif isinstance(record.value, Stored):
                 memories.append((record, self._naming.stored(record.value)))
             elif isinstance(record.value, Tombstone):
@@ -101,6 +115,20 @@ class _Storing:
             self.outcome.unchanged += 1
         else:
             self._skip(record, Trouble.DIFFERS, f"The session {HERE}.")
+
+    def _file(self, record: Record, given: File) -> None:
+        file = replace(given, id=self._naming.of_file(given.id))
+        files = self._transaction.files
+        known = files.stored(self._owner, [file.id]).get(file.id)
+        if known is None:
+            # The hash alone gives no claim to bytes that somebody else has.
+            is_here = bool(files.held(self._owner, [file.sha256]))
+            files.insert(replace(file, has_content=is_here))
+            self.outcome.stored[RecordKind.FILE] += 1
+        elif replace(known, row=0, has_content=False) == file:
+            self.outcome.unchanged += 1
+        else:
+            self._skip(record, Trouble.DIFFERS, f"The file {HERE}.")
 
     def _memories(self, memories: Sequence[tuple[Record, Stored]]) -> None:
         if not memories:
@@ -252,5 +280,5 @@ def _claims(stored: Stored) -> bool:
 
 def _kind(record: Record) -> str:
     sorts = {Stored: RecordKind.MEMORY, Session: RecordKind.SESSION, Conflict: RecordKind.CONFLICT}
-    sorts |= {Checkpoint: RecordKind.CHECKPOINT, Tombstone: RecordKind.TOMBSTONE}
+    sorts |= {Checkpoint: RecordKind.CHECKPOINT, Tombstone: RecordKind.TOMBSTONE, File: RecordKind.FILE}
     return str(sorts.get(type(record.value), record.name))

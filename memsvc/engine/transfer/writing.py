@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import MessageRecord, Session
@@ -114,6 +115,25 @@ def tombstone_line(left: Tombstone) -> Line:
         "session_id": left.session_id,
         "create_time": _time(left.create_time),
         "time": _time(left.time),
+    }
+    return _given(line)
+
+
+def file_line(file: File) -> Line:
+    """Return what is known of a file; who does not know files may leave it out."""
+    line = {
+        "record": RecordKind.FILE,
+        "optional": True,
+        "id": file.id,
+        **{name: getattr(file.scope, name) for name in _SCOPES},
+        "category": file.category,
+        "name": file.name,
+        "media_type": file.media_type,
+        "size_bytes": file.size_bytes,
+        "sha256": file.sha256,
+        "create_time": _time(file.create_time),
+        "expire_time": _moment(file.expire_time),
+        "metadata": dict(file.metadata),
     }
     return _given(line)
 

@@ -12,7 +12,7 @@ from memsvc.domain.errors import MaintenanceRunningError, MemsvcError
 from memsvc.ports.leases import Leases
 
 NAME = "maintenance"
-TERM = timedelta(seconds=60)
+TERM = timedelta(seconds=20)
 """How long a leader that gives no sign of life stays the leader."""
 RENEWALS = 4
 """How often the term is begun anew while it lasts."""

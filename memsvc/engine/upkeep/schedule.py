@@ -14,8 +14,8 @@ from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepProgress, UpkeepStep
 from memsvc.engine.upkeep.leading import Leading
 from memsvc.engine.upkeep.run import Maintenance
 
-LOOK_SECONDS = 15.0
-"""How often to look. It costs one read of one row."""
+LOOK_SECONDS = 5.0
+"""How often to look. It costs one read of one row; a dead leader is succeeded after its term and one look more."""
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class Schedule:
                     break
         except MaintenanceRunningError:
             log.debug("another process does the maintenance")
+            self._late = timedelta(0)  # Should it die, it is succeeded at once.
         finally:
             steps.close()
         return latest

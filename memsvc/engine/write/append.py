@@ -95,7 +95,8 @@ class Append:
         """
         digest = digest_of(scope, key, content, separator or "", separator is None) if options.request_id else ""
         request = Request("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
-        prepared = self._drafting.prepare(scope, Draft(content, key=key, kind=_kind_under(key)))
+        text = self._drafting.lifted_text(scope, content, field="content")
+        prepared = self._drafting.prepare(scope, Draft(text, key=key, kind=_kind_under(key)))
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
         (written,), _ = self._requests.once(

@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.drafts import Draft, Patch
+from memsvc.domain.file_refs import followed, union
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
 from memsvc.engine.write.reminding import Reminding
+from memsvc.text.file_refs import refs_in
 
 _TAKEN_OVER = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
@@ -56,11 +58,11 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
 def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: Reminding) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
 
-    Keywords that were extracted follow title and content, a reminder that *reminding* found follows the content; given
-    ones stay. A memory that becomes SHORT_TERM, or is
-    so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer expires, unless
-    *values* say otherwise. One that is made ACTIVE when its expiry has passed gets a new one, or none, likewise: else
-    it would be put away again at once.
+    Keywords that were extracted follow title and content, a reminder that *reminding* found and references to files
+    follow the content; given ones stay, and what the content refers to is always there. A memory that becomes
+    SHORT_TERM, or is so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer
+    expires, unless *values* say otherwise. One that is made ACTIVE when its expiry has passed gets a new one, or none,
+    likewise: else it would be put away again at once.
     """
     wanted = dict(values)
     if wanted.get("keywords"):
@@ -69,6 +71,7 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding:
         ttl = wanted.pop("ttl")
         wanted["expire_time"] = now + ttl if ttl is not None else wanted.get("expire_time")
     _follow_layer(before, wanted, now)
+    _follow_refs(before, wanted)
     differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
     if not differing:
         return before
@@ -89,6 +92,17 @@ def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None
         wanted["expire_time"] = now + SHORT_TERM_LIFE
     elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
         wanted["expire_time"] = None
+
+
+def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
+    """Have the references to files follow the content; new given ones take the place of all that were given before."""
+    if "file_refs" not in wanted and "content" not in wanted:
+        return
+    found = refs_in(wanted.get("content", before.content))
+    if "file_refs" in wanted:
+        wanted["file_refs"] = union(wanted["file_refs"], found)
+    elif found or before.file_refs:
+        wanted["file_refs"] = followed(before.file_refs, refs_in(before.content), found)
 
 
 def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from memsvc.domain.drafts import Draft, Redaction, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_refs import union
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.keys import with_convention
@@ -22,15 +23,18 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.write.lifting import Lifting, NoLifting, lifted_draft
 from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.engine.write.reminding import Reminding
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
+from memsvc.text.file_refs import refs_in
 from memsvc.text.keywords import extract_keywords
 
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()
 REMINDING = Reminding()
+NO_LIFTING = NoLifting()
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
@@ -63,11 +67,12 @@ class Drafting:
         redactor: Redactor = NO_REDACTOR,
         policy: TrustPolicy = STANDARD_POLICY,
         reminding: Reminding = REMINDING,
+        lifting: Lifting = NO_LIFTING,
     ) -> None:
         """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
 
         *policy* says how far memories are trusted, and which of them are withheld for a review. Every text
-        that is written passes the *redactor*, and *reminding* looks at it.
+        that is written passes the *redactor*, and *reminding* looks at it. *lifting* keeps the images in contents.
         """
         self._model = model
         self._dimension = dimension
@@ -76,6 +81,7 @@ class Drafting:
         self.redactor = redactor
         self.policy = policy
         self.reminding = reminding
+        self._lifting = lifting
         self._judge = Judge(policy)
 
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
@@ -102,16 +108,31 @@ class Drafting:
         vector = self.vector_bytes(draft.vector, chunks)
         return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions)
 
+    def lifted(self, scope: Scope, draft: Draft) -> Draft:
+        """Return *draft* with references in the place of images, which are durable then; not within a transaction.
+
+        Raises:
+            InvalidRequestError: An image cannot be kept.
+        """
+        return lifted_draft(self._lifting, scope, draft)
+
+    def lifted_text(self, scope: Scope, content: str, *, field: str) -> str:
+        """Return *content* likewise; errors name *field*."""
+        return self._lifting.lifted(scope, content, field=field)
+
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
     ) -> list[Prepared | Rejected]:
-        """Return all *drafts* prepared, a bad one as its rejection; those rejected before pass through."""
-        prepare = self.prepare
+        """Return all *drafts* lifted and prepared, a bad one as its rejection; those rejected before pass through."""
+        prepare, lifted = self.prepare, self.lifted
         items: list[Prepared | Rejected] = []
         for draft in drafts:
             COURTESY.give_way()
             try:
-                items.append(draft if isinstance(draft, Rejected) else prepare(scope, draft, origin))
+                if isinstance(draft, Rejected):
+                    items.append(draft)
+                else:
+                    items.append(prepare(scope, lifted(scope, draft), origin))
             except InvalidRequestError as error:
                 items.append(Rejected(error.reason, error.message, error.violations))
         return items
@@ -162,7 +183,7 @@ class Drafting:
             tags=draft.tags or (),
             keywords=normal_keywords(given) if given else extracted_keywords(title, draft.content),
             related_ids=draft.related_ids or (),
-            file_refs=draft.file_refs or (),
+            file_refs=union(draft.file_refs or (), refs_in(draft.content)),
             importance=draft.importance or 3,
             tier=draft.tier or Tier.CONTEXTUAL,
             confidence=1.0 if draft.confidence is None else draft.confidence,

@@ -41,7 +41,7 @@ class Remember:
             MemorySupersededError: The key is that of a memory that was superseded.
             MemoryNotFoundError: The request came before, and what it stored was removed for good meanwhile.
         """
-        prepared = self._drafting.prepare(scope, draft)
+        prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, draft))
         request = _request(
             method,
             scope,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, Rejected, WriteOptions, Written
+from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -23,6 +23,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import statements_of
+from memsvc.engine.write.attachments import remove_attachments
 from memsvc.engine.write.changing import changed, values_of_patch
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name, require_validity
 from memsvc.engine.write.placing import Placed
@@ -104,7 +105,7 @@ class Revise:
         """
         _check(patch)
         target = _Target(scope, memory_id, key, expected_revision)
-        values, redactions = self._drafting.redactor.values(dict(patch.values))
+        values, redactions = self._drafting.redactor.values(self._lifted(scope, patch))
         clean = replace(patch, values=values)
 
         def work(transaction: Transaction) -> Placed:
@@ -175,6 +176,12 @@ class Revise:
         return self._once(
             "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
         )
+
+    def _lifted(self, scope: Scope, patch: Patch) -> dict[str, PatchValue]:
+        values = dict(patch.values)
+        if isinstance(content := values.get("content"), str):
+            values["content"] = self._drafting.lifted_text(scope, content, field="memory.content")
+        return values
 
     def _once(
         self,
@@ -290,6 +297,7 @@ class Revise:
             before = target.find(transaction)
             self._contradictions.before_purge(transaction, before)
             transaction.purge(before)
+            remove_attachments(transaction, before)
             return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)

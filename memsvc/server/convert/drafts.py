@@ -12,6 +12,7 @@ from memsvc.domain.provenance import DIGITS
 from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.reminders import reminder_from_proto
+from memsvc.server.convert.scope import own_project
 from memsvc.server.convert.times import span_from_proto, time_from_proto
 from memsvc.server.convert.vectors import Numbers, vector_from_proto
 from memsvc.v1 import types_pb2 as types
@@ -25,7 +26,7 @@ def draft_from_proto(memory: types.Memory, numbers: Numbers) -> Draft:
     values = {name: read(given[name]) for name, read in _VALUES.items() if name in given}
     return Draft(
         content=memory.content,
-        project_id=scope.project_id or None,
+        project_id=own_project(scope),
         agent_id=scope.agent_id or None,
         session_id=scope.session_id or None,
         vector=vector_from_proto(numbers),

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.context import Section, Severity
 from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
+from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
@@ -24,6 +25,7 @@ from memsvc.domain.watching import Effect, Start
 from memsvc.engine.lifecycle.backup import BackupPhase
 from memsvc.v1 import backup_pb2, context_pb2, reminder_pb2, review_pb2, transfer_pb2, watch_pb2
 from memsvc.v1 import conflicts_pb2 as conflicts
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -85,6 +87,7 @@ SESSION_VISIBILITY = EnumTable(SessionVisibility, types.SessionVisibility, "SESS
 ROLE = EnumTable(Role, types.MessageRole, "MESSAGE_ROLE")
 SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
 ON_OPEN = EnumTable(OnOpen, session_pb.OnOpen, "ON_OPEN")
+FILE_CATEGORY = EnumTable(FileCategory, file_pb.FileCategory, "FILE_CATEGORY")
 AUTO_TRIM = EnumTable(AutoTrim, session_pb.AutoTrim, "AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")

@@ -30,6 +30,8 @@ _CONFLICTS = struct.Struct(">c8s16s")
 _WATCH = struct.Struct(">c8sQ")
 _REMINDERS = struct.Struct(">c8sqqq")
 _REMINDERS_TAG = b"\x20"
+_KEYS = struct.Struct(">c8s10s")
+_KEYS_TAG = b"\x30"
 _WATCH_TAG = b"\x0a"
 _CONTEXT = struct.Struct(">c12sI")
 _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x03", b"\x06"
@@ -102,6 +104,25 @@ def search_offset(token: str, request: bytes, *, depth: int) -> int:
     if tag != _SEARCH_TAG or digest_ != request or offset >= depth:
         raise _foreign("page_token")
     return int(offset)
+
+
+def keys_token(key_id: str, request: bytes) -> str:
+    """Return the token of the page after a key in the list that has the digest *request*."""
+    return _text(_KEYS.pack(_KEYS_TAG, request, bytes.fromhex(key_id)))
+
+
+def keys_after(token: str, request: bytes) -> str:
+    """Return the id of the key that the page comes after; empty for an empty token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    if not token:
+        return ""
+    tag, digest_, raw = _unpack(_KEYS, token, "page_token")
+    if tag != _KEYS_TAG or digest_ != request:
+        raise _foreign("page_token")
+    return bytes(raw).hex()
 
 
 def conflicts_token(conflict_id: str, request: bytes) -> str:

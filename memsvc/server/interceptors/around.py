@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
+END_SECONDS = 0.02
+"""How long after the last message a stream is believed to be whole: gRPC ends a cancelled call's messages as if all had
+come, and tells the cancel up to 2 ms later. So half a file, or half a document, is not taken for a whole one."""
 OUR_PACKAGE = "/memsvc."
 """Health checks and reflection are left alone: they come often, and must not depend on anything."""
 
@@ -124,6 +128,7 @@ async def _readable(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
         if request is _UNREADABLE:
             raise _no_request()
         yield request
+    await asyncio.sleep(END_SECONDS)
 
 
 def _no_request() -> InvalidRequestError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from memsvc.domain import limits
+from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.server.convert.captures import FILE_REF
 from memsvc.server.convert.enums import ON_DUPLICATE, ROLE, WAIT_FOR
-from memsvc.server.validate.memories import FILE_CATEGORIES, check_fields, check_key
+from memsvc.server.validate.memories import check_fields, check_key
 from memsvc.server.validate.metadata import check_metadata
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_count, check_enum, check_name, check_text, check_time

@@ -9,6 +9,7 @@ from memsvc.domain import limits
 from memsvc.domain.keys import fault_of
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
+from memsvc.server.validate.file_refs import check_refs
 from memsvc.server.validate.metadata import check_metadata
 from memsvc.server.validate.reminders import check_reminder
 from memsvc.server.validate.scopes import check_inner_scope
@@ -28,7 +29,6 @@ from memsvc.server.validate.values import (
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import types_pb2 as types
 
-FILE_CATEGORIES = frozenset({"artifact", "upload", "report", "chart", "cache", "temp", "memory"})
 UPDATABLE_STATUSES = frozenset(
     {types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_QUARANTINED}
 )
@@ -83,10 +83,7 @@ def _keywords(found: Violations, field: str, memory: types.Memory) -> None:
 
 def _file_refs(found: Violations, field: str, memory: types.Memory) -> None:
     check_count(found, field, memory.file_refs, most=limits.FILE_REFS)
-    for index, ref in enumerate(memory.file_refs[: limits.FILE_REFS]):
-        if ref.category not in FILE_CATEGORIES:
-            found.add(f"{field}[{index}].category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")
-        check_name(found, f"{field}[{index}].id", ref.id, most=limits.FILE_REF_ID, least=1)
+    check_refs(found, field, memory.file_refs[: limits.FILE_REFS])
 
 
 def _confidence(found: Violations, field: str, memory: types.Memory) -> None:

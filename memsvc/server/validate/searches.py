@@ -30,6 +30,12 @@ BOOST_MAX = 2.0
 def check_search(request: pb.SearchRequest, *, dimension: int) -> None:
     """Check a search, but for its tokens."""
     found = Violations()
+    note_search(found, request, dimension=dimension)
+    found.finish()
+
+
+def note_search(found: Violations, request: pb.SearchRequest, *, dimension: int) -> None:
+    """Note what is wrong with a search, but for its tokens."""
     check_scope(found, request.scope)
     check_text(found, "query", request.query, most=limits.QUERY)
     check_vector(found, "vector", numbers_from_proto(request), dimension)
@@ -48,7 +54,6 @@ def check_search(request: pb.SearchRequest, *, dimension: int) -> None:
     if request.weighting.enabled:
         _check_weighting(found, request.weighting)
     _check_refinement(found, request)
-    found.finish()
 
 
 def check_batch_search(request: pb.BatchSearchRequest) -> None:

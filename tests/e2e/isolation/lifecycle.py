@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
+from memsvc.v1 import backup_pb2, erasure_pb2, keys_pb2, transfer_pb2
 from memsvc.v1 import consolidation_pb2 as consolidation_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import integrity_pb2 as integrity_pb
@@ -174,6 +174,24 @@ def EraseUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
 def CreateBackup(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It tells numbers of the whole service. Begun only: a whole one has tests of its own."""
     yield [backup_pb2.CreateBackupRequest(name="../acme")], INVALID
+
+
+@case
+def CreateApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Keys are the whole service's; who may make one is told in tests/e2e/access."""
+    yield [keys_pb2.CreateApiKeyRequest(role=99)], INVALID  # type: ignore[arg-type] # no value of the enum
+
+
+@case
+def ListApiKeys(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As CreateApiKey. Keys tell nothing of memories."""
+    yield [keys_pb2.ListApiKeysRequest()], OK
+
+
+@case
+def RevokeApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As CreateApiKey."""
+    yield [keys_pb2.RevokeApiKeyRequest(id="f" * 20)], NOT_FOUND
 
 
 @case

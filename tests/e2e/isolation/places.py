@@ -8,6 +8,7 @@ from typing import Any
 
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -15,6 +16,7 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import TIMEOUT, create, list_all, write
+from tests.e2e.filing import upload
 from tests.e2e.running import Stubs
 
 EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
@@ -36,6 +38,8 @@ class Owner:
     user: str
     memories: dict[str, types.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    files: dict[str, file_pb.File] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
     conflict_id: str = ""
     moved_in: types.AsOf = field(default_factory=types.AsOf)
 
@@ -53,6 +57,7 @@ class Owner:
         self.moved_in = types.AsOf(known_time=gone.memory.update_time)
         self._change()
         self._take_in()
+        self._keep_files()
         self.talk()
 
     def _remember(self) -> None:
@@ -127,6 +132,15 @@ class Owner:
         )
         assert last.created == 1
 
+    def _keep_files(self) -> None:
+        for number, (name, project) in enumerate({"world": "", "project": "p"}.items()):
+            content = f"{WORD} secret{name} of {self.user}".encode()
+            scope = types.Scope(user_id=self.user, project_id=project)
+            kept = upload(self.stubs, scope, content, name=f"secret{name}.txt", request_id=f"used {number}")
+            self.files[name], self.contents[kept.id] = kept, content
+        request = file_pb.ListFilesRequest(scope=self.home, page_size=1)
+        self.tokens["files"] = self.stubs.files.ListFiles(request, timeout=TIMEOUT).next_page_token
+
     def talk(self) -> None:
         """Open a session of the project, say something in it, and collect tokens."""
         self.stubs.session.CreateSession(
@@ -154,10 +168,11 @@ class Owner:
         return types.Scope(user_id=self.user, project_id="p", session_id="t")
 
     def conversation(self) -> tuple[Any, ...]:
-        """Return the conversation as it is."""
+        """Return the conversation and the files as they are."""
         found = self.stubs.session.GetSession(session_pb.GetSessionRequest(scope=self.talks), timeout=TIMEOUT)
         said = self.stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=self.talks), timeout=TIMEOUT)
-        return found, said
+        listed = self.stubs.files.ListFiles(file_pb.ListFilesRequest(scope=self.home), timeout=TIMEOUT).files
+        return found, said, [file for file in listed if file.id in self.contents]
 
     def _cursor(self) -> str:
         """Return a cursor from before all changes."""

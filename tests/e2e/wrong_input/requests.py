@@ -42,9 +42,13 @@ class Wrong:
 
 def right(method: str, scope: types.Scope) -> dict[str, Any]:
     """Return the fields of a request that is right."""
+    return {**_writing(scope), **_history(scope), **_talking(scope), **_finding(scope)}[method]
+
+
+def _writing(scope: types.Scope) -> dict[str, dict[str, Any]]:
+    """About memories as they are."""
     memory = {"scope": scope, "memory": Memory(content="x")}
     one = {"scope": scope, "id": ID}
-    session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
     return {
         "CreateMemory": memory,
         "BatchCreateMemories": {"scope": scope, "memories": [pb.BatchMemory(memory=Memory(content="x"))]},
@@ -61,6 +65,13 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
         "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
         "WatchMemories": {"scope": scope},
+    }
+
+
+def _history(scope: types.Scope) -> dict[str, dict[str, Any]]:
+    """About what becomes of memories."""
+    one = {"scope": scope, "id": ID}
+    return {
         "ListQuarantined": {"scope": scope},
         "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
         "ListRevisions": one,
@@ -72,8 +83,13 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "PromoteMemory": one,
         "ListDueReminders": {"scope": scope},
         "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
-        "Search": {"scope": scope, "query": "x"},
-        "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
+    }
+
+
+def _talking(scope: types.Scope) -> dict[str, dict[str, Any]]:
+    """About sessions."""
+    session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
+    return {
         "CreateSession": {"scope": scope},
         "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
         "GetSession": session,
@@ -82,15 +98,30 @@ def right(method: str, scope: types.Scope) -> dict[str, Any]:
         "TrimSession": session,
         "CloseSession": session,
         "ReopenSession": session,
+    }
+
+
+def _finding(scope: types.Scope) -> dict[str, dict[str, Any]]:
+    """About searches, contexts, files and the service."""
+    one = {"scope": scope, "id": ID}
+    return {
+        "Search": {"scope": scope, "query": "x"},
+        "SearchAll": {"scope": scope, "query": "x"},
+        "ResolveFileRefs": {"scope": scope, "refs": [types.FileRef(category="chart", id="x")]},
+        "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "StreamSearch": {"search": search_pb.SearchRequest(scope=scope, query="x")},
         "BuildContext": {"scope": scope, "query": "x"},
         "RenderContext": {"scope": scope, "query": "x"},
         "LoadCore": {"scope": scope},
         "GetStats": {"scope": scope},
+        "GetFile": one,
+        "DownloadFile": one,
+        "DeleteFile": one,
+        "ListFiles": {"scope": scope},
         "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
         "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
-    }[method]
+    }
 
 
 SCOPES = {
@@ -109,6 +140,8 @@ SCOPED = (
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
     "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
+    "SearchAll", "ResolveFileRefs",
+    "GetFile", "DownloadFile", "DeleteFile", "ListFiles",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from tests.e2e.wrong_input.file_refs import file_refs
 from tests.e2e.wrong_input.memories import CAPTURES, FILTERS, MEMORIES, NEW_MEMORIES, OPTIONS, UPDATES
 from tests.e2e.wrong_input.requests import (
     EQUALS,
@@ -39,6 +40,7 @@ def table() -> Iterator[Wrong]:
                 yield Wrong(method, {"scope": scope}, (path,))
     yield from _memories()
     yield from _parts()
+    yield from file_refs()
 
 
 def _memories() -> Iterator[Wrong]:

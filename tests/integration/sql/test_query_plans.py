@@ -15,8 +15,9 @@ from backends.sql.sqlite import SqliteDriver
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
+from memsvc.domain.files import FileCategory, FileFilter
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.memory import Keyword, Memory, Status
+from memsvc.domain.memory import FileRef, Keyword, Memory, Status
 from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.reminders import window
@@ -46,13 +47,14 @@ CURSOR = PageCursor(to_micros(NOW), 1)
 SCANS_ALLOWED = (
     "SCAN listed_",
     "SCAN chosen",
+    "SCAN part_",
     "SCAN exploded",
     "SCAN counters",
     "SCAN outbox USING INDEX outbox_pending",
     "SCAN CONSTANT",
+    *(f"SCAN {1 << power} CONSTANT" for power in range(12)),
     "SCAN pairs_",
     "SCAN anon_1",
-    "SCAN 2 CONSTANT ROWS",
 )
 """Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
 
@@ -117,6 +119,19 @@ USES: dict[str, Use] = {
     "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
     "known_at": lambda store: store.memories.known_at([1, 2, 3], NOW, reach=ADA),
     "changed since": lambda store: store.memories.rows_where(Range(Field.UPDATE_TIME, above=1), reach=ADA),
+    "files": lambda store: store.files.get(["a", "b"], reach=ADA, now=NOW),
+    "files page": lambda store: [
+        store.files.page(reach=ADA, where=FileFilter(kinds, words=("a",)), now=NOW, before=9, limit=9)
+        for kinds in (frozenset[FileCategory](), frozenset(FileCategory))
+    ],
+    "files of owner": lambda store: store.files.of_owner(OWNER, after=1, limit=9),
+    "every file": lambda store: store.files.every(after=1, limit=9),
+    "expired files": lambda store: store.files.expired(now=NOW, limit=9),
+    "referred": lambda store: store.files.referred(["a", "b"], apart_from=OWNER),
+    "fill": _in_transaction(lambda transaction: transaction.files.fill(OWNER, "a")),
+    "held": _in_transaction(lambda transaction: transaction.files.held(OWNER, ["a", "b"])),
+    "stored files": _in_transaction(lambda transaction: transaction.files.stored(OWNER, ["a", "b"])),
+    "file ids of others": _in_transaction(lambda transaction: transaction.files.ids_of_others(OWNER, ["a", "b"])),
     "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
     "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
     "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
@@ -186,6 +201,13 @@ USES: dict[str, Use] = {
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
     "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
     "put_away": _put_away,
+    "files found": lambda store: store.files.search(
+        ["a", "b"], reach=ADA, categories=frozenset(FileCategory), now=NOW, limit=9
+    ),
+    "files referred to": lambda store: store.files.referred_to(OWNER, [FileRef("chart", "a")]),
+    "files there": lambda store: store.files.existing(OWNER, [FileRef("chart", "a")], now=NOW),
+    "files in and out": _in_transaction(lambda tx: tx.files.delete([tx.files.insert(factories.file(name="plan b"))])),
+    "memory with references": lambda store: insert(store, factories.memory("refs", file_refs=(FileRef("chart", "a"),))),
     "lease released": lambda store: store.leases.release("n", holder="a", ended=NOW),
     "last end": lambda store: store.leases.last_end("n"),
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),

@@ -90,7 +90,8 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     assert "## 核心" in shown
     assert f"[mem:{found}]" in shown
     assert whole["citations"][-1]["memoryId"] == found
-    texts = (part.get("text", "") for event in streamed for part in event.values() if isinstance(part, dict))
+    parts = [part for event in streamed for part in event.values() if isinstance(part, dict)]
+    texts = [one.get("text", "") for part in parts for one in (part, *part.get("items", ()))]
     assert "".join(texts) == whole["markdown"]
     assert (small["markdown"], small["warnings"][0]["code"]) == ("", "BUDGET_TOO_SMALL")
     assert len(section["citations"]) == 1

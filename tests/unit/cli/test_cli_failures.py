@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.cli.failures import call_line
-from memsvc.cli.process import is_local
 from memsvc.client import MemsvcCallError, Violation
+from memsvc.server.addresses import is_local
 
 
 def run(*words: str, given: bytes = b"", **environment: str) -> tuple[int, str]:

@@ -274,7 +274,7 @@ def test_the_service_tells_of_itself(clients: Clients, scope: types.Scope) -> No
 
     assert (stats.total_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
     assert diagnosis.healthy
-    assert (len(diagnosis.backends), diagnosis.version) == (5, "1.2.3")
+    assert (len(diagnosis.backends), diagnosis.version) == (6, "1.2.3")
     edge = next(operation for operation in performance.operations if operation.layer == "edge")
     assert edge.count >= 1
     assert edge.max.nanos > 0

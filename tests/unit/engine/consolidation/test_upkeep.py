@@ -81,7 +81,7 @@ def test_new_ones_meet_each_other_whatever_ran_between(desk: Desk) -> None:
     assert 3 == len(done)
 
 
-@pytest.mark.parametrize("between", ["nothing", "another area", "a dry run"])
+@pytest.mark.parametrize("between", ["nothing", "another area", "a dry run", "a run that breaks off"])
 def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -> None:
     """Until all were looked at; nothing is looked at twice, and what is written meanwhile is found in the end."""
     with opened(tmp_path, consolidation={"run_memories": 4}) as desk:
@@ -97,6 +97,10 @@ def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -
             run(desk, UpkeepStep.CONSOLIDATE, Area(BOB.owner))
         if between == "a dry run":
             run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+        if between == "a run that breaks off":
+            broken_off = desk.app.maintenance.run(EVERYBODY, [UpkeepStep.CONSOLIDATE], Doing.PERFORM)
+            next(broken_off), next(broken_off)
+            broken_off.close()
 
         done: list[Due] = []
         runs = 0

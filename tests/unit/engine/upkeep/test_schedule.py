@@ -12,9 +12,9 @@ from memsvc.domain.memory import Status
 from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.expire import Expire
-from memsvc.engine.upkeep.leading import Leading
+from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
-from memsvc.engine.upkeep.schedule import Schedule, Timetable
+from memsvc.engine.upkeep.schedule import LOOK_SECONDS, Schedule, Timetable
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.reminding import Reminding
@@ -88,6 +88,18 @@ def test_two_processes_do_not_do_it_twice(tmp_path: Path) -> None:
         clock.advance(hours=1)
         assert second.look() is not None
         assert first.look() is None
+
+
+def test_a_leader_that_dies_is_succeeded_within_half_a_minute(tmp_path: Path) -> None:
+    """From its last sign of life to the first look after its term, however large the jitter."""
+    clock = Clock()
+    with replica(tmp_path, clock, "b", jitter=HOUR) as (desk, schedule):
+        clock.advance(hours=2)
+        assert desk.store.leases.take("maintenance", holder="dead", now=clock(), until=clock() + TERM)
+        died = clock()
+        while schedule.look() is None:
+            clock.advance(seconds=LOOK_SECONDS)
+        assert clock() - died < timedelta(seconds=30)
 
 
 def test_jitter_makes_it_late_by_a_part_of_itself(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""Blobs in a dict: nothing outlives it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from memsvc.domain.errors import BackendClosedError
+from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+
+NAME = "inproc blobs"
+_DIGITS = 64
+_HEX = frozenset("0123456789abcdef")
+
+
+class InprocBlobStore:
+    """`memsvc.ports.blobs.BlobStore`."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """Start empty."""
+        self._now = now
+        self._lock = threading.Lock()
+        self._blobs: dict[str, tuple[bytes, datetime]] | None = {}
+
+    @contextmanager
+    def stage(self) -> Iterator[StagedBlob]:
+        """Collect bytes."""
+        self._current()
+        yield _Staged(self._keep)
+
+    @contextmanager
+    def open(self, sha256: str) -> Iterator[BlobReader]:
+        """Open a blob."""
+        found = self._current().get(_checked(sha256))
+        if found is None:
+            raise BlobNotFoundError(sha256)
+        yield _Reader(found[0])
+
+    def find(self, sha256: str) -> Blob | None:
+        """Return what is known of a blob."""
+        found = self._current().get(_checked(sha256))
+        return None if found is None else Blob(sha256, len(found[0]), found[1])
+
+    def blobs(self) -> Iterator[Blob]:
+        """Yield every blob."""
+        for name, (content, put_time) in sorted(self._current().items()):
+            yield Blob(name, len(content), put_time)
+
+    def delete(self, sha256: str) -> bool:
+        """Remove a blob."""
+        with self._lock:
+            return self._current().pop(_checked(sha256), None) is not None
+
+    def local_path(self, sha256: str) -> Path | None:
+        """Return nothing: there are no files."""
+        _checked(sha256)
+        return None
+
+    def ping(self) -> None:
+        """Return when the store answers."""
+        self._current()
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._blobs = None
+
+    def _keep(self, sha256: str, content: bytes) -> None:
+        with self._lock:
+            self._current()[sha256] = (content, self._now())
+
+    def _current(self) -> dict[str, tuple[bytes, datetime]]:
+        if self._blobs is None:
+            raise BackendClosedError(NAME)
+        return self._blobs
+
+
+class _Staged:
+    def __init__(self, keep: Callable[[str, bytes], None]) -> None:
+        self._keep = keep
+        self._content = bytearray()
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._content)
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        for part in parts:
+            self._content += part
+
+    def sha256(self) -> str:
+        return hashlib.sha256(self._content).hexdigest()
+
+    def put(self) -> None:
+        self._keep(self.sha256(), bytes(self._content))
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self._content[offset : offset + length]
+
+
+def _checked(sha256: str) -> str:
+    if len(sha256) != _DIGITS or not _HEX.issuperset(sha256):
+        message = f"{sha256!r} is no hash."
+        raise ValueError(message)
+    return sha256
+
+
+@contextmanager
+def open_blobs(settings: BackendSettings, context: BackendContext) -> Iterator[BlobStore]:  # noqa: ARG001
+    """Open an empty store; there is nothing to choose."""
+    store = InprocBlobStore(context.now)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+BLOBS: BackendSpec[BlobStore] = BackendSpec(settings=BackendSettings, open=open_blobs)
+"""The entry point `inproc` of blob stores."""

@@ -1,0 +1,185 @@
+"""The commands about files: file put, get, ls, rm."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memsvc.cli.connecting import Session, connected
+from memsvc.cli.failures import CommandError, say
+from memsvc.cli.inputs import STDIN
+from memsvc.cli.output import local_time, write, write_json, write_table
+from memsvc.domain.files import FileCategory as Category
+
+if TYPE_CHECKING:
+    from memsvc.client.files import FileCategory as CategoryName
+    from memsvc.v1 import file_service_pb2 as pb
+
+PIECE_BYTES = 256 * 1024
+UNSAFE = frozenset({"", ".", ".."})
+
+app = typer.Typer(no_args_is_help=True, help="Keep files beside the memories.")
+
+
+@app.command()
+@connected
+def put(  # noqa: PLR0913 - an option each
+    session: Session,
+    *,
+    file: Annotated[str, typer.Argument(help='The file to upload, or "-" for stdin.', metavar="FILE")],
+    name: Annotated[str, typer.Option(help="What to call it.  [default: its own name]")] = "",
+    category: Annotated[Category, typer.Option(help="What it is for.")] = Category.UPLOAD,
+    media_type: Annotated[str, typer.Option("--type", help="Its media type.  [default: by its name]")] = "",
+    note: Annotated[list[str] | None, typer.Option("--meta", help="KEY=TEXT to keep with it. May be repeated.")] = None,
+    ttl_hours: Annotated[float, typer.Option(min=0, help="For how long.  [default: by its category]")] = 0.0,
+) -> None:
+    """Upload a file; the answer is the reference that a memory can hold."""
+    if file != STDIN and not Path(file).is_file():
+        message = f"There is no file {file!r}."
+        raise CommandError(message)
+    if file == STDIN and not name:
+        message = "Say --name for what comes from stdin."
+        raise CommandError(message)
+    with session.client() as client:
+        kept = client.upload_file(
+            iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"") if file == STDIN else Path(file),
+            name=name,
+            category=cast("CategoryName", category.name),
+            media_type=media_type,
+            metadata=_metadata(note or ()) or None,
+            ttl=timedelta(hours=ttl_hours) if ttl_hours else None,
+        )
+    if session.as_json:
+        write_json(kept)
+    else:
+        write(f"{_reference(kept)}  {kept.size_bytes:,} bytes, {kept.media_type}")
+
+
+@app.command("get")
+@connected
+def get_file(
+    session: Session,
+    *,
+    reference: Annotated[str, typer.Argument(help="Its id, or a reference such as chart:ID.", metavar="FILE")],
+    output: Annotated[str, typer.Option("--output", "-o", help='Where to write it, "-" for stdout.')] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    info: Annotated[bool, typer.Option("--info", help="Only say what is known of it.")] = False,
+) -> None:
+    """Download a file into this folder, under its own name, or to --output."""
+    file_id = reference.rpartition(":")[2]
+    with session.client() as client:
+        known = client.get_file(file_id)
+        if info:
+            _tell(known, as_json=session.as_json)
+            return
+        if output == STDIN:
+            for piece in client.download_file(file_id):
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            return
+        path = Path(output) if output else Path(safe_name(known))
+        if path.exists() and not force:
+            message = f"There is a {str(path)!r} already; say --force to overwrite it, or --output for another place."
+            raise CommandError(message)
+        client.save_file(file_id, path)
+    if session.as_json:
+        write_json(known)
+    else:
+        write(f"{path}  {known.size_bytes:,} bytes")
+
+
+@app.command("ls")
+@connected
+def list_files(
+    session: Session,
+    *,
+    query: Annotated[str, typer.Argument(help="Words of its name or of what was noted with it.")] = "",
+    category: Annotated[list[Category] | None, typer.Option(help="Only of this one. May be repeated.")] = None,
+    media_type: Annotated[str, typer.Option("--type", help="Only of this media type, such as image/*.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 50,
+) -> None:
+    """List files, the newest first."""
+    wanted = [cast("CategoryName", one.name) for one in category or ()]
+    rows = []
+    with session.client() as client:
+        for file in client.list_files(query, categories=wanted, media_type=media_type, page_size=min(limit, 1_000)):
+            if session.as_json:
+                write_json(file)
+            rows.append(file)
+            if len(rows) == limit:
+                break
+    if session.as_json:
+        return
+    write_table(("=reference", ">bytes", "type", "=uploaded", "name"), [_row(file) for file in rows])
+
+
+@app.command("rm")
+@connected
+def remove(
+    session: Session,
+    *,
+    references: Annotated[list[str], typer.Argument(help="Ids, or references such as chart:ID.", metavar="FILE...")],
+) -> None:
+    """Delete files for good."""
+    with session.client() as client:
+        for reference in references:
+            gone = client.delete_file(reference.rpartition(":")[2])
+            if session.as_json:
+                write_json(gone)
+            else:
+                say(f"deleted {_reference(gone)}  {gone.name}")
+
+
+def safe_name(file: pb.File) -> str:
+    """Return the last part of a file's name, when that can be one in this folder, else its id.
+
+    The name is whatever somebody called it: never a path, and never a hidden file.
+    """
+    name = file.name.replace("\\", "/").rpartition("/")[2].lstrip(".").strip()
+    is_usable = name not in UNSAFE and name.isprintable() and len(name.encode()) <= 255  # noqa: PLR2004 - of file systems
+    return name if is_usable else file.id
+
+
+def _reference(file: pb.File) -> str:
+    from memsvc.v1 import file_service_pb2 as pb  # noqa: PLC0415 - a quick start
+
+    category = pb.FileCategory.Name(file.category).removeprefix("FILE_CATEGORY_").lower()
+    return f"{category}:{file.id}"
+
+
+def _row(file: pb.File) -> tuple[str, ...]:
+    moment = f"{local_time(file.create_time):%Y-%m-%d %H:%M}"
+    return _reference(file), f"{file.size_bytes:,}", file.media_type, moment, file.name
+
+
+def _tell(file: pb.File, *, as_json: bool) -> None:
+    if as_json:
+        write_json(file)
+        return
+    lines = {
+        "reference": _reference(file),
+        "name": file.name,
+        "type": file.media_type,
+        "bytes": f"{file.size_bytes:,}",
+        "sha256": file.sha256,
+        "uploaded": f"{local_time(file.create_time):%Y-%m-%d %H:%M}",
+    }
+    if file.HasField("expire_time"):
+        lines["expires"] = f"{local_time(file.expire_time):%Y-%m-%d %H:%M}"
+    for name, value in lines.items():
+        write(f"{name:<11}{value}")
+
+
+def _metadata(notes: list[str] | tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for note in notes:
+        key, parted, text = note.partition("=")
+        if not (key and parted):
+            message = f"{note!r} is not KEY=TEXT."
+            raise typer.BadParameter(message, param_hint="--meta")
+        found[key] = text
+    return found

@@ -1,0 +1,129 @@
+"""Who may do what: API keys, and what each of them is good for."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+PREFIX = "memsvc_"
+_ID_TIME_BYTES, _ID_RANDOM_BYTES = 6, 4
+_SECRET_BYTES = 32
+_SECRET_CHARS = 43
+"""What 32 bytes take in base 62."""
+_CHECK_CHARS = 6
+"""What a CRC-32 takes in base 62."""
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+KEY_TEXT = re.compile(r"memsvc_([0-9a-f]{20})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})", re.ASCII)
+"""The text of a key: prefix, id, secret, check. It has one form, so that whoever looks for leaked secrets finds it."""
+KEY_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
+
+
+class Role(StrEnum):
+    """What a key is good for; each role may do all that the one before it may."""
+
+    READ_ONLY = "READ_ONLY"
+    READ_WRITE = "READ_WRITE"
+    ADMIN = "ADMIN"
+
+    def covers(self, needed: Role) -> bool:
+        """Return whether this role may do what needs the role *needed*."""
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS = {role: rank for rank, role in enumerate(Role)}
+
+
+class KeyState(StrEnum):
+    """Whether a key opens anything."""
+
+    ACTIVE = "ACTIVE"
+    EXPIRED = "EXPIRED"
+    REVOKED = "REVOKED"
+
+
+class KeyDemand(StrEnum):
+    """When callers are asked for a key."""
+
+    AUTO = "auto"
+    """As soon as one was ever created."""
+    REQUIRED = "required"
+    """Always."""
+    OFF = "off"
+    """Never."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is kept: all but its text, of which a digest is enough to know it again.
+
+    Attributes:
+        id: 20 hexadecimal digits; ids ascend in the order in which keys are created.
+        user_ids: The only users it is good for; empty: all of the tenant.
+        project_ids: The only projects it is good for; empty: all, and what belongs to none.
+        digest: SHA-256 of the text. The text holds 256 random bits, so that nothing slower is needed.
+        calls_per_second: How many calls it may begin; 0: as the service's settings say.
+        concurrent_calls: How many of its calls may be under way; 0: as the service's settings say.
+    """
+
+    id: str
+    name: str
+    role: Role
+    digest: bytes
+    create_time: datetime
+    tenant_id: str = ""
+    user_ids: tuple[str, ...] = ()
+    project_ids: tuple[str, ...] = ()
+    expire_time: datetime | None = None
+    revoke_time: datetime | None = None
+    calls_per_second: float = 0.0
+    concurrent_calls: int = 0
+
+    def state(self, now: datetime) -> KeyState:
+        """Return whether the key opens anything."""
+        if self.revoke_time is not None:
+            return KeyState.REVOKED
+        is_over = self.expire_time is not None and self.expire_time <= now
+        return KeyState.EXPIRED if is_over else KeyState.ACTIVE
+
+    def is_opened_by(self, text: str) -> bool:
+        """Return whether *text* is this key's; how long that takes tells nothing of it."""
+        return hmac.compare_digest(self.digest, digest_of_key(text))
+
+
+def new_key_text(now: datetime, random: Callable[[int], bytes]) -> tuple[str, str]:
+    """Return the id of a new key, and its text. *random* must be fit for secrets."""
+    stamp = round(now.timestamp() * 1000).to_bytes(_ID_TIME_BYTES, "big")
+    key_id = (stamp + random(_ID_RANDOM_BYTES)).hex()
+    body = f"{PREFIX}{key_id}_{_base62(int.from_bytes(random(_SECRET_BYTES), 'big'), _SECRET_CHARS)}"
+    return key_id, body + _check(body)
+
+
+def key_id_of(text: str) -> str | None:
+    """Return the id of the key with this text; None for what cannot be one, a mistyped one among it."""
+    found = KEY_TEXT.fullmatch(text)
+    if found is None or _check(text[:-_CHECK_CHARS]) != found[3]:
+        return None
+    return found[1]
+
+
+def digest_of_key(text: str) -> bytes:
+    """Return what is kept of a key's text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _check(body: str) -> str:
+    return _base62(binascii.crc32(body.encode()), _CHECK_CHARS)
+
+
+def _base62(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))

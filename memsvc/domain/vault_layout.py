@@ -1,0 +1,243 @@
+"""Where the file of a memory is in the vault, and what a path in the vault says of a memory.
+
+users/USER/core|short_term|long_term/YYYYMMDD_category_title.md
+users/USER/context/NAME.md, daily/YYYY-MM-DD.md, knowledge/world|experience|opinions/KEY.md
+users/USER/sessions/YYYY-MM/...    what is private to sessions, and their transcripts
+users/USER/archive/...             the same folders, of what is no longer in use
+users/USER/projects/PROJECT/...    the same again for a project
+tenants/TENANT/users/USER/...      the same again for a tenant
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+from memsvc.domain.keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
+from memsvc.domain.memory import Kind, Layer, Memory, Status
+from memsvc.domain.scope import Scope
+from memsvc.domain.vault_names import file_name, folder_of_id, id_of_folder, slug
+
+TENANTS, USERS, PROJECTS, SESSIONS, ARCHIVE = "tenants", "users", "projects", "sessions", "archive"
+CORE, SHORT_TERM, LONG_TERM = "core", "short_term", "long_term"
+ABSENT = frozenset({Status.DELETED, Status.QUARANTINED})
+"""A memory of such a status has no file: what waits for a review must not be read as if it had passed it."""
+PUT_AWAY = frozenset({Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
+"""The file of a memory of such a status lies under archive/."""
+CATEGORY_BYTES, TITLE_BYTES, KEY_BYTES = 40, 80, 100
+PATH_CHARS = 700
+"""A longer path in the vault is not looked at."""
+_LAYERS: Mapping[str, Layer] = {
+    CORE: Layer.CORE,
+    SHORT_TERM: Layer.SHORT_TERM,
+    LONG_TERM: Layer.LONG_TERM,
+}
+_FOLDERS = {layer: folder for folder, layer in _LAYERS.items()}
+_NAMED = re.compile(r"(?P<date>[0-9]{8})_(?P<category>[^_]+)_(?P<title>.+)")
+_CONFLICT = re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE)
+_KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a memory's file belongs.
+
+    Attributes:
+        folder: Of the file, from the vault's root, with "/".
+        anchor: The folder and all of the name that the memory gives by itself. While it stays the same the file stays
+            where it is, whatever name a person gave it.
+        candidates: Names of the file in the order of preference; the last is nobody else's.
+    """
+
+    folder: str
+    anchor: str
+    candidates: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the candidates as paths."""
+        return tuple(f"{self.folder}/{name}" for name in self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a path says of the memory in it.
+
+    Attributes:
+        root: The folder of the user, or of the project.
+        scope: Whose it is; None: the folders' names do not say, since they are shortened.
+        layer: Of what is new there; None: none can be new there.
+        rest: The folders between the root and the file, the first of them telling the layer; "archive" is left out.
+        stem: The name without its ending.
+    """
+
+    root: str
+    scope: Scope | None
+    layer: Layer | None
+    rest: tuple[str, ...]
+    stem: str
+    is_archived: bool
+    key: str = ""
+    fault: str = ""
+
+
+def root_of(scope: Scope) -> str:
+    """Return the folder of all that belongs to the user and project of *scope*."""
+    root = user_folder(scope)
+    return f"{root}/{PROJECTS}/{folder_of_id(scope.project_id)}" if scope.project_id else root
+
+
+def user_folder(scope: Scope) -> str:
+    """Return the folder of all that belongs to the user of *scope*."""
+    user = f"{USERS}/{folder_of_id(scope.user_id)}"
+    return f"{TENANTS}/{folder_of_id(scope.tenant_id)}/{user}" if scope.tenant_id else user
+
+
+def has_file(memory: Memory) -> bool:
+    """Return whether a memory has a file of its own: what was said in a session stands in its transcript."""
+    return memory.status not in ABSENT and not is_said(memory)
+
+
+def is_said(memory: Memory) -> bool:
+    """Return whether a memory is a message of a session."""
+    return memory.kind is Kind.MESSAGE and memory.scope.session_id != ""
+
+
+def place_of(memory: Memory) -> Place:
+    """Return where the file of *memory* belongs."""
+    folder, stem = _folder_and_stem(memory)
+    root = root_of(memory.scope)
+    folder = f"{root}/{ARCHIVE}/{folder}" if memory.status in PUT_AWAY else f"{root}/{folder}"
+    name = stem or _stem(memory, memory.title)
+    short = memory.id.replace("-", "")[-8:]
+    shown = name if stem or memory.title else _stem(memory, _first_words(memory.content))
+    candidates = (file_name(shown), file_name(f"{shown}-{short}"), file_name(f"{shown}-{memory.id}"))
+    return Place(folder, f"{folder}/{name}", candidates)
+
+
+def transcript_path(scope: Scope, first_time: datetime) -> tuple[str, ...]:
+    """Return paths for the transcript of a session in the order of preference; the last is no other session's."""
+    moment = first_time.astimezone(UTC)
+    folder = f"{root_of(scope)}/{SESSIONS}/{moment:%Y-%m}"
+    stem = f"{moment:%Y%m%d_%H%M%S}"
+    whole = folder_of_id(scope.session_id)
+    name = slug(scope.session_id, CATEGORY_BYTES) or "session"
+    return (f"{folder}/{stem}_{name}.md", f"{folder}/{stem}_{name}_{whole}.md")
+
+
+def is_note(path: str) -> bool:
+    """Return whether the vault looks at a path at all: a Markdown file of a user's, not hidden, no editor's own."""
+    if len(path) > PATH_CHARS or not path.lower().endswith(".md") or _CONFLICT.search(path):
+        return False
+    parts = path.split("/")
+    if any(not part or part.startswith(".") for part in parts) or "\\" in path or "\0" in path:
+        return False
+    name = parts[-1]
+    return parts[0] in {USERS, TENANTS} and not name.startswith(("~", "#")) and len(name) > len(".md")
+
+
+def conflict_path(path: str, mark: str) -> str:
+    """Return the path beside *path* where the side of a conflict is laid that did not win; it is not looked at."""
+    whole = PurePosixPath(path)
+    return str(whole.with_name(f"{_fitting(whole.stem)}.conflict-{mark}.md"))
+
+
+def standing(path: str) -> Standing | None:
+    """Return what *path* says, or None when it lies in no user's folder."""
+    parts = path.split("/")
+    tenant = parts[1] if parts[0] == TENANTS and len(parts) > 2 else ""  # noqa: PLR2004 - tenant and more
+    at = 2 if tenant else 0
+    if len(parts) < at + 3 or parts[at] != USERS:
+        return None
+    user, project, at = parts[at + 1], "", at + 2
+    if parts[at] == PROJECTS and len(parts) > at + 2:
+        project, at = parts[at + 1], at + 2
+    rest, stem = tuple(parts[at:-1]), parts[-1].removesuffix(".md").removesuffix(".MD")
+    is_archived = rest[:1] == (ARCHIVE,)
+    rest = rest[1:] if is_archived else rest
+    key, fault = _key_of(rest, stem)
+    convention = convention_of(key) if key else None
+    layer = convention.layer if convention is not None else _LAYERS.get(rest[0] if rest else LONG_TERM, Layer.LONG_TERM)
+    if rest[:1] == (SESSIONS,):
+        layer = Layer.SESSION
+    root = "/".join(parts[:at])
+    return Standing(root, _scope(tenant, user, project), layer, rest, stem, is_archived, key, fault)
+
+
+def layer_of_move(before: str, after: str) -> Layer | None:
+    """Return the layer that moving a file from one path to another gives its memory; None: the one it has."""
+    old, new = standing(before), standing(after)
+    if old is None or new is None or old.rest[:1] == new.rest[:1] or not new.rest:
+        return None
+    return _LAYERS.get(new.rest[0])
+
+
+def name_says(stem: str) -> tuple[str, Kind | None, str]:
+    """Return category, kind and title that the name of a new file gives; empty or None where it gives none."""
+    found = _NAMED.fullmatch(stem)
+    if found is None:
+        return "", None, stem
+    category = found["category"]
+    kind = _KINDS.get(category.lower())
+    return ("" if kind else category), kind, found["title"].replace("-", " ").strip() or stem
+
+
+def _scope(tenant: str, user: str, project: str) -> Scope | None:
+    tenant_id = id_of_folder(tenant) if tenant else ""
+    project_id = id_of_folder(project) if project else ""
+    user_id = id_of_folder(user)
+    if user_id is None or tenant_id is None or project_id is None:
+        return None
+    return Scope(user_id, project_id, tenant_id=tenant_id)
+
+
+def _key_of(rest: tuple[str, ...], stem: str) -> tuple[str, str]:
+    """Return the key that a place says, and what is wrong with the place for a new file."""
+    if rest[:1] == ("daily",):
+        key = DAILY + stem
+        return (key, "") if convention_of(key) else ("", "A file in daily/ is named by its day, such as 2026-02-06.md.")
+    if rest[:1] == ("context",):
+        return CONTEXT + stem, ""
+    if rest[:1] == ("knowledge",):
+        key = f"{KNOWLEDGE}{'/'.join(rest[1:])}/{stem}"
+        is_known = len(rest) > 1 and convention_of(key) is not None
+        return (key, "") if is_known else ("", "A file of knowledge lies in knowledge/world, experience or opinions.")
+    if rest[:1] == (SESSIONS,):
+        return "", "What belongs to sessions is not made by files: move it to another folder."
+    return "", ""
+
+
+def _folder_and_stem(memory: Memory) -> tuple[str, str]:
+    """Return the folder within the root, and the name if the key gives it."""
+    key = memory.key
+    if convention_of(key) is not None:
+        section, _, name = key.partition("/")
+        if section == "knowledge":
+            category, _, name = name.partition("/")
+            return f"knowledge/{category}", _key_stem(name, memory)
+        return section, _key_stem(name, memory)
+    if memory.layer is Layer.SESSION:
+        return f"{SESSIONS}/{memory.create_time.astimezone(UTC):%Y-%m}", ""
+    return _FOLDERS[memory.layer], ""
+
+
+def _key_stem(name: str, memory: Memory) -> str:
+    return slug(name, KEY_BYTES) or memory.id
+
+
+def _stem(memory: Memory, title: str) -> str:
+    category = slug(memory.category.replace("_", "-"), CATEGORY_BYTES) or memory.kind.value.lower()
+    named = slug(title, TITLE_BYTES) or "untitled"
+    return f"{memory.create_time.astimezone(UTC):%Y%m%d}_{category}_{named}"
+
+
+def _first_words(content: str) -> str:
+    line = next((one for one in content[:2_000].splitlines() if one.strip(" #-*>\t")), "")
+    return line.strip(" #-*>\t")[:60]
+
+
+def _fitting(stem: str) -> str:
+    return stem.encode()[:200].decode(errors="ignore")

@@ -1,0 +1,1 @@
+"""Keys: made, revoked, and known again in every call."""

@@ -1,0 +1,54 @@
+"""What an erasure does about files: the blobs that nobody else uses go before what is known of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from memsvc.engine.files.keeping import Keeping
+from memsvc.ports.blobs import BlobStore
+from memsvc.ports.files import FileReads
+
+BATCH = 200
+"""Files looked at together."""
+STORE = "blobs"
+
+
+class FilesOfUsers:
+    """Finds and removes the blobs of users."""
+
+    def __init__(self, files: FileReads, blobs: BlobStore, keeping: Keeping) -> None:
+        """Look into *files*, and remove from *blobs* by *keeping*."""
+        self._files = files
+        self._blobs = blobs
+        self._keeping = keeping
+
+    def count(self, owner: str) -> int:
+        """Return how many blobs nobody but *owner* uses."""
+        return len({sha256 for part in self._parts(owner) for sha256 in part})
+
+    def remove(self, owner: str, require_running: Callable[[], None]) -> set[str]:
+        """Remove the blobs that nobody but *owner* uses, and return which they were.
+
+        The owner's files are still there afterwards, so that it can be begun again after a crash.
+
+        Raises:
+            BackendUnavailableError: They cannot be reached.
+        """
+        removed: set[str] = set()
+        for part in self._parts(owner):
+            require_running()
+            self._keeping.erase(part, owner)
+            removed |= part
+        return removed
+
+    def remaining(self, digests: Collection[str]) -> int:
+        """Return how many of these blobs are there and used by nobody."""
+        used = self._files.referred(digests)
+        return sum(self._blobs.find(sha256) is not None for sha256 in digests if sha256 not in used)
+
+    def _parts(self, owner: str) -> Iterator[set[str]]:
+        after = 0
+        while part := self._files.of_owner(owner, after=after, limit=BATCH):
+            digests = {file.sha256 for file in part if file.has_content}
+            yield digests - self._files.referred(digests, apart_from=owner)
+            after = part[-1].row

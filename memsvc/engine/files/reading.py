@@ -1,0 +1,105 @@
+"""Reading files: what is known of them, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoundError
+from memsvc.domain.files import File, FileFilter
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
+from memsvc.ports.files import FileReads
+
+
+class OpenFile:
+    """A file whose bytes can be read, or a part of it. For one thread at a time."""
+
+    def __init__(self, file: File, reader: BlobReader, offset: int, end: int) -> None:
+        """Read the bytes from *offset* to *end* of *file*."""
+        self.file = file
+        self._reader = reader
+        self._at = offset
+        self._end = end
+
+    def read(self, length: int) -> bytes:
+        """Return the next bytes, *length* of them or what is left; none at the end.
+
+        Raises:
+            FileContentMissingError: The blob is shorter than the file.
+            BackendUnavailableError: The bytes cannot be reached.
+        """
+        wanted = min(length, self._end - self._at)
+        if not wanted:
+            return b""
+        data = self._reader.read(self._at, wanted)
+        if not data:
+            raise FileContentMissingError(self.file.id)
+        self._at += len(data)
+        return data
+
+
+class ReadingFiles:
+    """Reads files of one scope: those of its project and the global ones."""
+
+    def __init__(self, files: FileReads, blobs: BlobStore, now: Callable[[], datetime]) -> None:
+        """Read from both; *now* is the clock."""
+        self._files = files
+        self._blobs = blobs
+        self._now = now
+
+    def get(self, scope: Scope, file_id: str) -> File:
+        """Return one file.
+
+        Raises:
+            StoredFileNotFoundError: It is not in the scope, or it has expired.
+        """
+        return self.get_in(Reach.from_scope(scope), file_id)
+
+    def get_in(self, reach: Reach, file_id: str) -> File:
+        """Return one file within *reach*; raises as `get` does."""
+        found = self._files.get([file_id], reach=reach, now=self._now()).get(file_id)
+        if found is None:
+            raise StoredFileNotFoundError(file_id)
+        return found
+
+    def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, File]:
+        """Return the files that are there, by id."""
+        return self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
+
+    def page(
+        self, scope: Scope, where: FileFilter, *, visibility: Visibility, before: int | None, limit: int
+    ) -> tuple[list[File], int | None]:
+        """Return at most *limit* files, the newest first, and where the next page begins, None when there is none."""
+        reach = Reach.from_scope(scope, visibility)
+        found = self._files.page(reach=reach, where=where, now=self._now(), before=before, limit=limit + 1)
+        more = len(found) > limit
+        return found[:limit], found[limit - 1].row if more else None
+
+    @contextmanager
+    def opened(self, scope: Scope, file_id: str, *, offset: int = 0, length: int = 0) -> Iterator[OpenFile]:
+        """Open a file at *offset* for *length* bytes, or with 0 to its end; a file that is shorter ends earlier.
+
+        Raises:
+            StoredFileNotFoundError: It is not in the scope.
+            FileContentMissingError: Only what is known of it is here.
+            InvalidRequestError: It is shorter than *offset*.
+            BackendUnavailableError: The bytes cannot be reached.
+        """
+        file = self.get(scope, file_id)
+        if offset > file.size_bytes:
+            raise InvalidRequestError([Violation("offset", f"must be at most {file.size_bytes}, the size of the file")])
+        if not file.has_content:
+            raise FileContentMissingError(file_id)
+        end = min(file.size_bytes, offset + length) if length else file.size_bytes
+        try:
+            opening = self._blobs.open(file.sha256)
+            reader = opening.__enter__()
+        except BlobNotFoundError as error:
+            raise FileContentMissingError(file_id) from error
+        try:
+            yield OpenFile(file, reader, offset, end)
+        finally:
+            opening.__exit__(None, None, None)

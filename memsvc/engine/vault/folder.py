@@ -1,0 +1,323 @@
+"""The vault's folder on the disk: files read and written below it, and never anywhere else."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from memsvc.domain.vault import NoteError
+from memsvc.domain.vault_layout import is_note
+from memsvc.text.notes.reading import FILE_BYTES
+
+OWN = ".memsvc"
+"""The vault's own folder in the vault: whatever lies there is no note."""
+MARK = "vault.json"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TEMPORARY = ".memsvc-"
+_NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
+
+
+_OVER_ALL: Mapping[str, str | None] = MappingProxyType({})
+
+Note: TypeAlias = Callable[[str, os.stat_result | None], None]
+"""Told a path right before the file that the system says this of gets it, or after its file was removed."""
+
+
+def _unnoted(path: str, state: os.stat_result | None) -> None:
+    del path, state
+
+
+class VaultGoneError(OSError):
+    """The folder is not there, or is not the vault that the store knows: nothing in it means anything."""
+
+
+def digest_of(data: bytes) -> str:
+    """Return the lower-case hex SHA-256 of a file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class VaultFolder:
+    """Reads and writes files by their paths below the root, with "/". A symbolic link on the way is an error."""
+
+    def __init__(self, root: Path, note: Note = _unnoted) -> None:
+        """Work below *root*, which `prepare` makes; *note* is told of every note that is written or removed."""
+        self.root = root
+        self._note = note
+
+    def prepare(self) -> str:
+        """Make the folder when it is not there, and return the id of the vault in it.
+
+        Raises:
+            OSError: It cannot be made or written to.
+        """
+        own = self.root / OWN
+        own.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (own / MARK).exists():
+            vault_id = secrets.token_hex(16)
+            about = {"vault": vault_id, "about": "Kept by memsvc: leave this file where it is."}
+            # All of it is ours to ignore in a repository, but the mark.
+            _write_plain(own / ".gitignore", "*\n!.gitignore\n")
+            _write_plain(own / MARK, json.dumps(about, indent=2) + "\n")
+        return self.vault_id()
+
+    def vault_id(self) -> str:
+        """Return the id of the vault.
+
+        Raises:
+            VaultGoneError: No vault is there.
+        """
+        try:
+            return str(json.loads((self.root / OWN / MARK).read_bytes())["vault"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise VaultGoneError(errno.ENOENT, "the folder holds no vault") from error
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file; None when there is none.
+
+        Raises:
+            NoteError: It is no plain file within the vault, too large, or cannot be read.
+        """
+        try:
+            with ExitStack() as stack:
+                folder = _Folders(self.root, stack).open(_parent(path))
+                descriptor = os.open(_name(path), _READ, dir_fd=folder)
+                stack.callback(os.close, descriptor)
+                return _plain_content(descriptor)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                raise NoteError(0, "It is no plain file of the vault: links are not followed.") from error
+            raise NoteError(0, "The file cannot be read by the service.") from error
+
+    def exists(self, path: str) -> bool:
+        """Return whether anything is at *path*, a link too."""
+        return os.path.lexists(self.root / path)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None] = _OVER_ALL) -> list[str]:
+        """Write files so that each is there as a whole or as it was before, and all of them are on the disk at the end.
+
+        What lies at a path must have the digest that *over* gives, None: nothing may lie there; else the file is not
+        written, and its path returned. So what a person saves at the last moment is not written over.
+
+        Raises:
+            OSError: Some could not be written; those before may be.
+        """
+        kept = []
+        with ExitStack() as stack:
+            folders = _Folders(self.root, stack)
+            written: list[tuple[int, str, str]] = []
+            try:
+                for path, data in files:
+                    folder = folders.open(_parent(path), make=True)
+                    temporary = f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+                    written.append((folder, temporary, _name(path)))
+                    _write_new(temporary, data, folder)
+                states = [_synced(temporary, folder) for folder, temporary, _ in written]
+                for (path, _), state in zip(files, states, strict=True):
+                    folder, temporary, name = written[0]
+                    if path in over and _digest_at(name, folder) != over[path]:
+                        kept.append(path)
+                        os.unlink(temporary, dir_fd=folder)
+                    else:
+                        self._note(path, state)
+                        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                        folders.changed(folder)
+                    written.pop(0)
+            finally:
+                for folder, temporary, _ in written:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=folder)
+            folders.sync()
+        return kept
+
+    def remove(self, path: str, digest: str = "") -> None:
+        """Remove a file, and the folders that are empty then; there may be none.
+
+        With a *digest* a file of another one stays.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        with ExitStack() as stack, suppress(FileNotFoundError):
+            folders = _Folders(self.root, stack)
+            folder = folders.open(_parent(path))
+            if digest and _digest_at(_name(path), folder) != digest:
+                return
+            os.unlink(_name(path), dir_fd=folder)
+            folders.changed(folder)
+            self._note(path, None)
+            folders.sync()
+        self._remove_empty(_parent(path))
+
+    def rename(self, path: str, other: str) -> None:
+        """Give a file another name in its folder.
+
+        Raises:
+            OSError: It cannot be done.
+        """
+        with ExitStack() as stack:
+            folders = _Folders(self.root, stack)
+            folder = folders.open(_parent(path))
+            os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
+            folders.changed(folder)
+            self._note(path, None)
+            folders.sync()
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder with all that is in it; a link is removed, not what it leads to.
+
+        Raises:
+            OSError: Something cannot be removed.
+        """
+        whole = self.root / path
+        if whole.is_symlink():
+            whole.unlink()
+        elif whole.exists():
+            shutil.rmtree(whole)
+        self._remove_empty(_parent(path))
+
+    def notes(self, below: str = "") -> Iterator[str]:
+        """Yield the paths of the notes below a folder, each folder's in order; links are passed over.
+
+        What a crash left behind of a writing is removed on the way.
+        """
+        waiting = [below]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(self.root / folder) as found:
+                    entries = sorted(found, key=lambda entry: entry.name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            inner = []
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    inner += [] if entry.name.startswith(".") else [path]
+                elif is_note(path):
+                    yield path
+                elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
+                    with suppress(OSError):
+                        Path(entry.path).unlink()
+            waiting += reversed(inner)
+
+    def _remove_empty(self, folder: str) -> None:
+        while folder:
+            try:
+                (self.root / folder).rmdir()
+            except OSError:
+                return
+            folder = _parent(folder)
+
+
+class _Folders:
+    """Folders below the root, opened one by one from there, so that no link leads elsewhere; each once."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self._stack = stack
+        self._open = {"": self._opened(str(root), None)}
+        self._changed: set[int] = set()
+
+    def open(self, folder: str, *, make: bool = False) -> int:
+        if folder in self._open:
+            return self._open[folder]
+        outer = self.open(_parent(folder), make=make)
+        name = _name(folder)
+        if name in {"", ".", ".."}:
+            raise OSError(errno.ELOOP, "a path leads out of the vault")
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=outer)
+                self._changed.add(outer)
+        self._open[folder] = self._opened(name, outer)
+        return self._open[folder]
+
+    def changed(self, folder: int) -> None:
+        """Note that a name in this folder was made, replaced or removed."""
+        self._changed.add(folder)
+
+    def sync(self) -> None:
+        """Wait until the disk has the names of all folders that changed."""
+        for descriptor in self._changed:
+            os.fsync(descriptor)
+
+    def _opened(self, name: str, outer: int | None) -> int:
+        descriptor = os.open(name, _DIRECTORY if outer is not None else os.O_RDONLY | os.O_DIRECTORY, dir_fd=outer)
+        self._stack.callback(os.close, descriptor)
+        return descriptor
+
+
+@contextmanager
+def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _digest_at(name: str, folder: int) -> str | None:
+    """Return the digest of what lies there, None: nothing; empty: no plain file."""
+    try:
+        with _opened(name, _READ, folder) as descriptor:
+            return digest_of(_plain_content(descriptor))
+    except FileNotFoundError:
+        return None
+    except (OSError, NoteError):
+        return ""
+
+
+def _write_new(name: str, data: bytes, folder: int) -> None:
+    with _opened(name, _NEW, folder) as descriptor:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        # Begins to write it to the disk, so that the files of a group get there together, not one by one.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _synced(name: str, folder: int) -> os.stat_result:
+    with _opened(name, _READ, folder) as descriptor:
+        os.fsync(descriptor)
+        return os.fstat(descriptor)
+
+
+def _plain_content(descriptor: int) -> bytes:
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        raise NoteError(0, "It is no plain file of the vault: links are not followed.")
+    if state.st_size > FILE_BYTES:
+        raise NoteError(0, f"The file has more than {FILE_BYTES:,} bytes.")
+    parts = []
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _write_plain(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

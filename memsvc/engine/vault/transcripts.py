@@ -1,0 +1,131 @@
+"""What was said in sessions, as files that are read and not edited: one for each session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field
+from memsvc.domain.memory import Kind, Memory
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
+from memsvc.domain.vault_layout import ABSENT, conflict_path, transcript_path
+from memsvc.domain.vault_names import path_key
+from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.vault.folder import digest_of
+from memsvc.engine.vault.seeing import scope_of
+from memsvc.engine.vault.taking import Desk
+from memsvc.ports.vault import Said
+from memsvc.text.notes import written_bytes
+
+PAGE = 500
+READ_ONLY = (
+    "> 由会话生成，只读：对本文件的修改不会写回。\n"
+    "> Made from the session and read only: edits of this file are not taken back."
+)
+
+
+class Transcripts:
+    """Writes them."""
+
+    def __init__(self, desk: Desk) -> None:
+        """Work at *desk*, whose lock the caller holds."""
+        self._desk = desk
+
+    def show(self, said: Said, *, dry_run: bool = False, anew: bool = False) -> Taken | None:
+        """Write the transcript of a session if it changed; return what was done, None: nothing.
+
+        An edited one is laid beside first. A session of which nothing is left has no file.
+        """
+        entry = self._desk.book.of_session(said.scope)
+        if entry is not None and entry.revision == said.stamp and not anew:
+            return None
+        messages = [message for message in self._messages(said.scope) if message.status not in ABSENT]
+        if not messages:
+            return None if entry is None else self._remove(entry, dry_run=dry_run)
+        data = _rendered(said, messages)
+        path = self._path(said, entry)
+        present = self._present(path)
+        after = Entry(
+            path, said.scope.owner, said.scope.project_id, digest_of(data), said.stamp, "", "", said.scope.session_id
+        )
+        if dry_run:
+            return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
+        if present != after.digest:
+            if entry is not None and present not in {None, entry.digest}:
+                self._desk.folder.rename(path, conflict_path(path, f"t{said.stamp}"))
+            self._desk.folder.write_all([(path, data)])
+        if entry != after:
+            self._desk.book.record([after])
+        return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
+
+    def show_session(self, scope: Scope) -> Taken | None:
+        """Write the transcript of the session of *scope*, as it is now."""
+        plain = replace(scope, agent_id="")
+        messages = self._messages(plain)
+        if not messages:
+            entry = self._desk.book.of_session(plain)
+            return None if entry is None else self._remove(entry, dry_run=False)
+        first = min(message.create_time for message in messages)
+        stamp = max(to_micros(message.update_time) for message in messages)
+        return self.show(Said(plain, first, stamp, messages[0].row), anew=True)
+
+    def of_project(self, owner: str, project_id: str) -> list[Scope]:
+        """Return the sessions of a project that have transcripts."""
+        found: list[Scope] = []
+        after = ""
+        while page := self._desk.book.page(owner=owner, after=after, limit=PAGE):
+            after = path_key(page[-1].path)
+            found += [
+                replace(scope_of(owner, project_id), session_id=entry.session_id)
+                for entry in page
+                if entry.session_id and entry.project_id == project_id
+            ]
+        return found
+
+    def _path(self, said: Said, entry: Entry | None) -> str:
+        if entry is not None:
+            return entry.path
+        paths = transcript_path(said.scope, said.first_time)
+        known = self._desk.book.at(paths)
+        return next((path for path in paths if path_key(path) not in known), paths[-1])
+
+    def _remove(self, entry: Entry, *, dry_run: bool) -> Taken:
+        if not dry_run:
+            if self._present(entry.path) not in {None, entry.digest}:
+                self._desk.folder.rename(entry.path, conflict_path(entry.path, f"t{entry.revision}"))
+            self._desk.book.record(removed=[entry.path])
+            self._desk.folder.remove(entry.path)
+        return Taken(entry.path, VaultAction.REMOVED)
+
+    def _present(self, path: str) -> str | None:
+        try:
+            data = self._desk.folder.read(path)
+        except NoteError:
+            return ""
+        return None if data is None else digest_of(data)
+
+    def _messages(self, scope: Scope) -> list[Memory]:
+        """Return all that was said in a session, deleted messages too, in the order of writing."""
+        where = And((AnyOf(Field.SESSION_ID, (scope.session_id,)), AnyOf(Field.KIND, (Kind.MESSAGE.value,))))
+        rows = self._desk.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
+        found: list[Memory] = []
+        for start in range(0, len(rows), PAGE):
+            COURTESY.give_way()
+            found += self._desk.book.present(rows[start : start + PAGE])
+        return sorted(found, key=lambda memory: memory.row)
+
+
+def _rendered(said: Said, messages: list[Memory]) -> bytes:
+    front: dict[str, Any] = {
+        "session": said.scope.session_id,
+        "read_only": True,
+        "first_time": said.first_time,
+        "messages": len(messages),
+    }
+    parts = [READ_ONLY]
+    for message in messages:
+        moment = (message.event_time or message.create_time).strftime("%Y-%m-%d %H:%M:%S")
+        parts.append(f"## {moment} {message.speaker or 'unknown'}\n\n{message.content}")
+    return written_bytes(front, "\n\n".join(parts))

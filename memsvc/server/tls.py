@@ -1,0 +1,102 @@
+"""TLS and mTLS: certificates that are read again when their files change."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import structlog
+
+
+class CertificateError(Exception):
+    """The files of the certificate cannot be used; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files, each in PEM.
+
+    Attributes:
+        client_ca: Of whom clients must show a certificate; None: they show none.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def paths(self) -> Sequence[Path]:
+        """Return those that are there."""
+        return [path for path in (self.certificate, self.key, self.client_ca) if path is not None]
+
+
+class Certificates:
+    """Reads the files at the start, and at a handshake when they have changed since."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Read the files.
+
+        Raises:
+            CertificateError: One cannot be read, or is no PEM.
+        """
+        self._files = files
+        self._log = structlog.get_logger("memsvc.tls")
+        self._stamps = self._seen()
+        self._configuration = self._read()
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Return the credentials of a server."""
+        needs_client = self._files.client_ca is not None
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration,
+            self.fetch,  # type: ignore[arg-type]  # None is allowed, and means that nothing has changed
+            require_client_authentication=needs_client,
+        )
+
+    def fetch(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return what the files hold now when they have changed, else None. gRPC asks before each handshake.
+
+        While files are half written, or wrong, the last good ones stay in use, and the log says so once.
+        """
+        try:
+            stamps = self._seen()
+            if stamps == self._stamps:
+                return None
+            self._stamps = stamps
+            self._configuration = self._read()
+        except CertificateError as error:
+            self._log.warning("certificate was not reloaded", reason=str(error))
+            return None
+        self._log.info("certificate reloaded")
+        return self._configuration
+
+    def _seen(self) -> list[tuple[int, int, int]]:
+        try:
+            found = [path.stat() for path in self._files.paths()]
+        except OSError as error:
+            raise _unreadable(error) from error
+        return [(one.st_mtime_ns, one.st_size, one.st_ino) for one in found]
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        files = self._files
+        try:
+            # Whether they fit together: gRPC itself would take any, and fail in every handshake.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.certificate, files.key, password="")
+            if files.client_ca is not None:
+                context.load_verify_locations(files.client_ca)
+            certificate, key, *rest = (path.read_bytes() for path in files.paths())
+        except ssl.SSLError as error:
+            names = ", ".join(repr(str(path)) for path in files.paths())
+            message = f"The files of server.tls ({names}) are no certificate with its key in PEM: {error.reason}."
+            raise CertificateError(message) from error
+        except OSError as error:
+            raise _unreadable(error) from error
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], rest[0] if rest else None)
+
+
+def _unreadable(error: OSError) -> CertificateError:
+    name = f" {str(error.filename)!r}" if error.filename else ""
+    return CertificateError(f"A file{name} of server.tls cannot be read: {error.strerror}.")

@@ -1,0 +1,196 @@
+"""What is known of files, and who may know it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.errors import BackendClosedError, ErasureRunningError
+from memsvc.domain.files import File, FileCategory, FileFilter, folded
+from memsvc.domain.scope import Reach
+from memsvc.ports.metadata import MetadataStore, UniquenessRaceError
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, reach_of
+
+ANY = FileFilter()
+BOB = reach_of("bob")
+
+
+def kept(store: MetadataStore, *files: File) -> list[File]:
+    """Insert files in one transaction."""
+    with store.transaction() as transaction:
+        return [transaction.files.insert(file) for file in files]
+
+
+def listed(store: MetadataStore, where: FileFilter = ANY, reach: Reach = ADA, **paging: Any) -> list[str]:
+    """Return the names of a page of files."""
+    wanted: dict[str, Any] = {"now": NOW, "before": None, "limit": 100} | paging
+    return [file.name for file in store.files.page(reach=reach, where=where, **wanted)]
+
+
+class StoreFilesContract(StoreSeams):
+    """What a store promises of files."""
+
+    def test_a_file_comes_back_as_it_was_written(self, store: MetadataStore) -> None:
+        """Every field, and it can be told from every other by its id alone."""
+        given = factories.file(
+            b"\0", project_id="web", agent_id="a", session_id="s", category=FileCategory.CHART,
+            name="../图表 🦭\\..\x01.png", media_type="image/png", metadata={"a": [1, 2.5, None], "b": {"c": True}},
+            expire_time=NOW + timedelta(days=1), has_content=False, size_bytes=1 << 40,
+        )  # fmt: skip
+        file, _ = kept(store, given, factories.file())
+
+        assert replace(given, row=file.row) == file
+        assert {file.id: file} == store.files.get([file.id, "x"], reach=ADA, now=NOW)
+        with store.transaction() as transaction:
+            assert file == transaction.files.get(file.id, reach=ADA)
+            assert {file.id: file} == transaction.files.stored(OWNER, [file.id, "x"])
+
+    def test_files_stay_within_their_reach(self, store: MetadataStore) -> None:
+        """Another owner or project is another place, whatever is asked for."""
+        mine, other = kept(store, factories.file(project_id="web"), factories.file(user_id="bob", name="b"))
+        foreign = [BOB, reach_of("ada-2"), reach_of(projects=("", "web-2")), reach_of(tenant_id="t")]
+        for reach in foreign:
+            assert mine.id not in store.files.get([mine.id, other.id], reach=reach, now=NOW)
+            assert mine.name not in listed(store, reach=reach)
+            with store.transaction() as transaction:
+                assert transaction.files.get(mine.id, reach=reach) is None
+        with store.transaction() as transaction:
+            assert transaction.files.stored(OWNER, [other.id]) == {}
+            assert {other.id} == transaction.files.ids_of_others(OWNER, [mine.id, other.id, "x"])
+
+        assert listed(store, reach=Reach(OWNER, ())) == []
+
+    def test_an_id_is_taken_once(self, store: MetadataStore) -> None:
+        """By whomever."""
+        [mine] = kept(store, factories.file())
+
+        with pytest.raises(UniquenessRaceError):
+            kept(store, factories.file(user_id="bob", id=mine.id))
+        assert store.files.of_owner(BOB.owner, after=0, limit=9) == []
+
+    def test_files_are_listed_newest_first(self, store: MetadataStore) -> None:
+        """Of all projects of the reach, page by page."""
+        places = ["", "web", "web", "", "web-2"]
+        files = kept(store, *(factories.file(name=str(n), project_id=place) for n, place in enumerate(places)))
+        web = reach_of(projects=("web", ""))
+
+        assert listed(store, reach=web) == ["3", "2", "1", "0"]
+        assert listed(store, reach=web, limit=2) == ["3", "2"]
+        assert listed(store, reach=web, before=files[2].row, limit=2) == ["1", "0"]
+        assert listed(store, reach=web, limit=0) == []
+        assert listed(store, reach=reach_of(projects=("web",))) == ["2", "1"]
+
+    def test_files_are_found_by_what_is_known_of_them(self, store: MetadataStore) -> None:
+        """Category, words of the name and the metadata, media type, hash; all that is said must hold."""
+        kept(
+            store,
+            factories.file(b"1", name="Q1 Sales.XLSX", category=FileCategory.ARTIFACT, media_type="application/x"),
+            factories.file(b"2", name="GMV 趋势图.png", category=FileCategory.CHART, media_type="image/png"),
+            factories.file(b"3", name="周报.pdf", category=FileCategory.REPORT, metadata={"标题": ["上周的 GMV"]}),
+            factories.file(b"4", name="100%_a.jpg", category=FileCategory.CHART, media_type="image/jpeg"),
+        )
+
+        def found(*words: str, **fields: Any) -> list[str]:
+            return listed(store, FileFilter(words=tuple(folded(word) for word in words), **fields))
+
+        assert found("sales") == ["Q1 Sales.XLSX"]
+        assert found("ｓａｌｅｓ", "q1") == ["Q1 Sales.XLSX"]
+        assert found("gmv") == ["周报.pdf", "GMV 趋势图.png"]
+        assert found("gmv", "趋势") == ["GMV 趋势图.png"]
+        assert found("%") == ["100%_a.jpg"]
+        assert found("l_s") == found("标题") == found("gmv", "sales") == []
+        assert found(media_type="image/*") == ["100%_a.jpg", "GMV 趋势图.png"]
+        assert found(media_type="image/png") == ["GMV 趋势图.png"]
+        assert found(media_type="image") == []
+        both = frozenset({FileCategory.REPORT, FileCategory.CHART})
+        assert found(categories=both) == ["100%_a.jpg", "周报.pdf", "GMV 趋势图.png"]
+        assert found(categories=both, media_type="image/*", sha256=factories.file(b"2").sha256) == ["GMV 趋势图.png"]
+
+    def test_an_expired_file_is_as_if_it_were_not_there(self, store: MetadataStore) -> None:
+        """From its time on, for readers; who tidies up finds it."""
+        hour = timedelta(hours=1)
+        late, soon, _ = kept(
+            store,
+            factories.file(name="late", expire_time=NOW + hour),
+            factories.file(name="soon", expire_time=NOW, category=FileCategory.TEMP),
+            factories.file(name="never"),
+        )
+
+        assert listed(store) == ["never", "late"]
+        assert listed(store, now=NOW + hour) == ["never"]
+        assert store.files.get([soon.id], reach=ADA, now=NOW) == {}
+        assert [soon] == store.files.expired(now=NOW, limit=9)
+        assert [soon, late] == store.files.expired(now=NOW + hour, limit=9)
+        assert [soon] == store.files.expired(now=NOW + hour, limit=1)
+        with store.transaction() as transaction:
+            assert soon == transaction.files.get(soon.id, reach=ADA)
+
+    def test_a_blob_is_in_use_as_long_as_one_file_has_it(self, store: MetadataStore) -> None:
+        """Whoever's; a record without content uses nothing until the content comes."""
+        mine, other, lacking = kept(
+            store,
+            factories.file(b"x"),
+            factories.file(b"x", user_id="bob", expire_time=NOW),
+            factories.file(b"y", user_id="bob", has_content=False),
+        )
+        digests = [mine.sha256, lacking.sha256, "0"]
+        assert {mine.sha256} == store.files.referred(digests)
+        assert {mine.sha256} == store.files.referred(digests, apart_from=OWNER)
+        with store.transaction() as transaction:
+            assert transaction.files.delete([other]) == 1
+        assert {mine.sha256} == store.files.referred(digests)
+        assert set() == store.files.referred(digests, apart_from=OWNER)
+        with store.transaction() as transaction:
+            assert transaction.files.fill(OWNER, lacking.sha256) == 0
+            assert transaction.files.fill(BOB.owner, lacking.sha256) == 1
+            assert transaction.files.fill(BOB.owner, lacking.sha256) == 0
+            assert transaction.files.held(BOB.owner, digests) == {lacking.sha256}
+            assert transaction.files.delete([mine, mine]) == 1
+            assert transaction.files.held(OWNER, digests) == set()
+
+        assert {lacking.sha256} == store.files.referred(digests)
+        assert store.files.get([lacking.id], reach=BOB, now=NOW)[lacking.id].has_content
+
+    def test_all_files_can_be_walked_through(self, store: MetadataStore) -> None:
+        """A few at a time, of one owner or of all."""
+        one, two, three = kept(store, factories.file(expire_time=NOW), factories.file(user_id="bob"), factories.file())
+
+        assert [one, two] == store.files.every(after=0, limit=2)
+        assert [three] == store.files.every(after=two.row, limit=2)
+        assert [one, three] == store.files.of_owner(OWNER, after=0, limit=9)
+        assert [one] == store.files.of_owner(OWNER, after=0, limit=1)
+        assert [three] == store.files.of_owner(OWNER, after=one.row, limit=9)
+
+    def test_files_of_an_erased_user_are_gone(self, store: MetadataStore) -> None:
+        """None can be stored while the erasure runs, and those of others stay."""
+        kept(store, factories.file(project_id="p"), factories.file(), factories.file(user_id="bob", name="b"))
+        assert store.erasures.traces(OWNER)["files"] == 2
+        assert store.erasures.projects(OWNER) == ["", "p"]
+        with store.transaction() as transaction:
+            transaction.begin_erasure(Erasure(owner_digest(OWNER), OWNER, "r", NOW))
+            assert transaction.erase_rest(OWNER, limit=9)["files"] == 2
+        with pytest.raises(ErasureRunningError):
+            kept(store, factories.file())
+
+        assert store.files.of_owner(OWNER, after=0, limit=9) == []
+        assert listed(store, reach=BOB) == ["b"]
+
+    def test_files_outlive_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """What is known of them."""
+        [file] = kept(store, factories.file())
+
+        assert {file.id: file} == reopen().files.get([file.id], reach=ADA, now=NOW)
+
+    def test_files_of_a_closed_store(self, store: MetadataStore, close: Callable[[], None]) -> None:
+        """Reading them is a fault of the program."""
+        close()
+
+        with pytest.raises(BackendClosedError):
+            listed(store)

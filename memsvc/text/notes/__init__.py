@@ -1,0 +1,11 @@
+"""Memories as Markdown files with YAML front matter, and back.
+
+The file is a line "---", YAML, a line "---", an empty line, the content exactly as it is, and one line end more, which
+editors add anyhow. So the content comes back exactly, whatever it holds; a file that was saved with Windows line ends
+throughout is read as if it had none of them.
+"""
+
+from memsvc.text.notes.reading import read_note
+from memsvc.text.notes.writing import note_of, render_note, written_bytes
+
+__all__ = ["note_of", "read_note", "render_note", "written_bytes"]

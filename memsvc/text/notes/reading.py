@@ -1,0 +1,153 @@
+"""From a file to what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from memsvc.domain import limits
+from memsvc.domain.drafts import PatchValue
+from memsvc.domain.vault import Note, NoteError
+from memsvc.text.notes.fields import FieldError, read_field, read_metadata
+from memsvc.text.notes.writing import DEFAULTS, listed_refs
+
+FILE_BYTES = 8_000_000
+"""A larger file is not read: no content may be that long."""
+FRONT_CHARS = 200_000
+_BOM = "\ufeff"
+_CLOSING = re.compile(r"^---[ \t]*(\r?\n|\Z)", re.MULTILINE)
+_OPENING = re.compile(r"---[ \t]*(\r?\n)")
+_SHOWN = frozenset({"id", "agent", "session", "create_time", "supersedes", "superseded_by", "metadata"})
+"""Names of the front matter that are not fields that an edit changes, or are read otherwise."""
+
+
+def read_note(data: bytes) -> Note:
+    """Return what a file says; a file without front matter says no more than its content.
+
+    Raises:
+        NoteError: It is no UTF-8, its front matter is no YAML or says what no memory can, or it has no content.
+    """
+    text = _text(data)
+    front, body, is_windows = _parted(text)
+    values = _front_values(front)
+    content = body.replace("\r\n", "\n") if is_windows else body
+    note = _note(front, values, content)
+    _check_content(str(note.values["content"]), _line_of_body(front))
+    return note
+
+
+def _text(data: bytes) -> str:
+    if len(data) > FILE_BYTES:
+        raise NoteError(0, f"The file has more than {FILE_BYTES:,} bytes.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise NoteError(line, f"The file is not UTF-8 (byte {error.start + 1}); save it as UTF-8.") from error
+
+
+def _parted(text: str) -> tuple[str | None, str, bool]:
+    """Return front matter (None: there is none), content, and whether the file has Windows line ends throughout."""
+    plain = text.removeprefix(_BOM)
+    opening = _OPENING.match(plain)
+    closing = _CLOSING.search(plain, opening.end()) if opening else None
+    if opening is None or closing is None:
+        body, is_windows = plain, "\r\n" in plain and "\n" not in plain.replace("\r\n", "")
+        return None, _without_end(body, is_windows=is_windows), is_windows
+    front, rest = plain[opening.end() : closing.start()], plain[closing.end() :]
+    for line_end in ("\r\n", "\n"):
+        if rest.startswith(line_end):
+            rest = rest[len(line_end) :]
+            break
+    is_windows = opening[1] == "\r\n"
+    return front, _without_end(rest, is_windows=is_windows), is_windows
+
+
+def _without_end(body: str, *, is_windows: bool) -> str:
+    """Return *body* without the one line end that every file has in the end."""
+    return body.removesuffix("\r\n" if is_windows else "\n")
+
+
+def _front_values(front: str | None) -> Mapping[str, Any]:
+    if front is None:
+        return {}
+    if len(front) > FRONT_CHARS:
+        raise NoteError(1, f"The front matter has more than {FRONT_CHARS:,} characters.")
+    try:
+        loaded = yaml.load(front, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        line = mark.line + 2 if mark is not None else 2
+        raise NoteError(line, f"The front matter is no YAML: {problem}.") from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise NoteError(
+            2, "The front matter holds a value that cannot be read, such as a day no calendar has."
+        ) from error
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
+        raise NoteError(2, "The front matter must be names and values, such as 'title: Something'.")
+    return loaded
+
+
+def _note(front: str | None, given: Mapping[str, Any], content: str) -> Note:
+    memory_id = _word(front, given, "id")
+    values: dict[str, PatchValue] = {"content": content}
+    if "file_refs" not in given:
+        values["content"], refs = listed_refs(content)
+        if refs:
+            values["file_refs"] = refs
+    others: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            if name in _SHOWN:
+                continue
+            if (read := read_field(name, value)) is None:
+                others[name] = value
+            else:
+                values[name] = read.value
+        except FieldError as error:
+            raise NoteError(_line_of(front, name), f"{name} {error}.") from error
+    try:
+        metadata = read_metadata(given.get("metadata"), others)
+    except FieldError as error:
+        name = "metadata" if "metadata" in given else next(iter(others), "metadata")
+        raise NoteError(_line_of(front, name), f"{name} {error}.") from error
+    if "metadata" in given or others:
+        values["metadata"] = metadata
+    complete = {**DEFAULTS, **values} if memory_id else values
+    return Note(complete, memory_id, _word(front, given, "agent"), _word(front, given, "session"))
+
+
+def _word(front: str | None, given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name, "")
+    if value is None:
+        return ""
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or len(str(value)) > limits.SCOPE_ID:
+        raise NoteError(_line_of(front, name), f"{name} must be a short text.")
+    return str(value)
+
+
+def _line_of(front: str | None, name: str) -> int:
+    """Return the line of the file in which the front matter names a field."""
+    if front is None:
+        return 0
+    found = re.search(rf"^[\"']?{re.escape(name)}[\"']?[ \t]*:", front, re.MULTILINE)
+    return front.count("\n", 0, found.start()) + 2 if found else 2
+
+
+def _line_of_body(front: str | None) -> int:
+    return 1 if front is None else front.count("\n") + 3
+
+
+def _check_content(content: str, line: int) -> None:
+    if not content:
+        raise NoteError(line, "The file has no content.")
+    if len(content) > limits.CONTENT:
+        raise NoteError(line, f"The content must have at most {limits.CONTENT:,} characters.")
+    if "\0" in content:
+        raise NoteError(line + content.count("\n", 0, content.index("\0")), "The content must not contain NUL.")

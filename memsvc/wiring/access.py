@@ -1,0 +1,53 @@
+"""Keys: for a running service, and for commands while none runs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+
+from memsvc.data_directory import owned
+from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keys import Access, Keys
+from memsvc.engine.write.committer import Committer
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends, opened_store, utc_now
+
+
+def access_of(settings: Settings, backends: Backends, committer: Committer) -> Access:
+    """Return what makes the keys of a running service, and what knows them again."""
+    access, reads = settings.access, backends.metadata.api_keys
+    refresh = timedelta(seconds=access.refresh_seconds)
+    keyring = Keyring(reads, demand=access.keys, refresh=refresh, now=backends.now)
+    made = Keys(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
+    return Access(made, keyring)
+
+
+@contextmanager
+def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Keys]:
+    """Open the store alone, and yield what makes keys in it.
+
+    Raises:
+        DataDirectoryLockedError: A service has the data directory open: ask it.
+        PluginError: The store cannot be chosen.
+        StartError: Its options are wrong.
+        BackendUnavailableError: It cannot be opened.
+    """
+    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
+        committer = Committer(store)
+        with closing(committer):
+            yield Keys(store.api_keys, committer, now=now, random=secrets.token_bytes)
+
+
+def has_keys(settings: Settings) -> bool:
+    """Return whether a key was ever made, while no service runs. Where nothing is stored yet, nothing is left behind.
+
+    Raises:
+        DataDirectoryLockedError: A service has the data directory open.
+    """
+    is_elsewhere = bool(settings.metadata.options)
+    if not is_elsewhere and not settings.data_dir.exists():
+        return False
+    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path) as store:
+        return store.api_keys.are_there()

@@ -1,0 +1,47 @@
+"""What keeps memories as files."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+
+from memsvc.data_directory import owned
+from memsvc.engine.vault.folder import OWN, VaultFolder
+from memsvc.engine.vault.taking import Desk
+from memsvc.engine.vault.three_way import ThreeWay
+from memsvc.engine.vault.vault import Vault, assembled
+from memsvc.settings import Settings
+from memsvc.wiring.backends import Backends
+from memsvc.wiring.vault_watching import attending
+from memsvc.wiring.watchfulness import Watchfulness
+from memsvc.wiring.writing import Writing
+
+
+def vault(
+    settings: Settings, backends: Backends, writes: Writing, looks: Watchfulness, stack: ExitStack
+) -> Vault | None:
+    """Make the vault, bring it up to date in a thread, and have it follow; *stack* stops that. None: there is none.
+
+    Its files are watched; *looks* tell what about them deserves attention.
+
+    Raises:
+        DataDirectoryLockedError: Another service keeps the vault.
+        OSError: The folder cannot be made or written to.
+    """
+    if settings.vault.directory is None:
+        return None
+    root, store = settings.vault.directory.absolute(), backends.metadata
+    attends = attending(settings.vault, root, store.vault, backends.now, stack)
+    folder = VaultFolder(root, attends.note_own)
+    stack.enter_context(owned(folder.root / OWN))
+    folder.prepare()
+    desk = Desk(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
+    made = assembled(desk, store.feed, ThreeWay(), attends.note_taken)
+    writes.committer.on_commit(made.nudge)
+    looks.statistics.also_tell(attends.notices_of)
+    looks.diagnose.also_tell(attends.notices)
+    attends.start(made.take)
+    made.start()
+    stack.callback(made.stop)
+    stack.callback(attends.stop)
+    return made

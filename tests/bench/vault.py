@@ -1,0 +1,100 @@
+"""What memories cost as files: writes with the vault on and off, and the first synchronisation of a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import vault_pb2
+from tests.bench import requests as asking
+from tests.bench.filling import vector_dimension
+from tests.bench.results import Row, at_most
+from tests.bench.server import Server, running_server
+from tests.bench.settings import Plan
+
+PART = "Vault"
+USER = "vault"
+COUNT = 10_000
+_QUICK_COUNT = 1_000
+_BATCH = 250
+_ROUNDS = 2
+_MOST_TIMES = 1.3
+_MOST_SECONDS = 60.0
+
+
+async def measure_vault(plan: Plan) -> list[Row]:
+    """Write memories with given vectors into fresh services with and without a vault in turn, then sync a folder."""
+    count = _QUICK_COUNT if plan.is_quick else COUNT
+    plain, kept, caught_up = [], [], []
+    for _ in range(_ROUNDS):
+        plain.append((await _written(plan, count, has_vault=False))[0])
+        seconds, behind = await _written(plan, count, has_vault=True)
+        kept.append(seconds)
+        caught_up.append(behind)
+    cost, first = min(kept) / min(plain), await _first_sync(plan, count)
+    at = f"{count:,}".replace(",", " ")
+    return [
+        Row(PART, f"{at}: writes without a vault", count / min(plain), "1/s"),
+        Row(PART, f"{at}: writes with a vault", count / min(kept), "1/s"),
+        Row(PART, f"{at}: what writes cost with a vault", cost, "x", targets=(at_most(cost, _MOST_TIMES, "1.3 x"),)),
+        Row(PART, f"{at}: until all files are there after that", min(caught_up), "s"),
+        Row(PART, f"{at}: first sync", first, "s", targets=(at_most(first, _MOST_SECONDS, f"{_MOST_SECONDS:g} s"),)),
+    ]
+
+
+async def _written(plan: Plan, count: int, *, has_vault: bool) -> tuple[float, float]:
+    """Return how many seconds the writes took, and how many more the files of them."""
+    with TemporaryDirectory(prefix="memsvc-bench-") as folder:
+        settings = dict(plan.server) | ({"vault.directory": str(Path(folder, "notes"))} if has_vault else {})
+        async with running_server(Path(folder, "data"), settings) as server:
+            dimension = await vector_dimension(server)
+            started = time.perf_counter()
+            for start in range(0, count, _BATCH):
+                batch = [_memory(number, dimension) for number in range(start, start + _BATCH)]
+                request = memory_pb.BatchCreateMemoriesRequest(
+                    scope=asking.scope(USER), memories=batch, wait_for=types.WAIT_FOR_STORED
+                )
+                await server.memories.BatchCreateMemories(request)
+            stored = time.perf_counter()
+            while has_vault and (await _synced(server, is_dry=True)).pending_count:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.1)
+            return stored - started, time.perf_counter() - stored
+
+
+async def _first_sync(plan: Plan, count: int) -> float:
+    with TemporaryDirectory(prefix="memsvc-bench-") as folder:
+        notes = Path(folder, "notes")
+        # The watcher would take some of the files before.
+        settings = {**plan.server, "vault.directory": str(notes), "vault.watch": "off"}
+        async with running_server(Path(folder, "data"), settings) as server:
+            place = notes / "users" / USER / "long_term"
+            place.mkdir(parents=True)
+            for number in range(count):
+                (place / f"20260206_bench_note-{number}.md").write_text(_text(number), encoding="utf-8")
+            started = time.perf_counter()
+            summary = await _synced(server, is_dry=False)
+            assert summary.count_by_action["CREATED"] == count
+            return time.perf_counter() - started
+
+
+async def _synced(server: Server, *, is_dry: bool) -> vault_pb2.VaultSummary:
+    summary = vault_pb2.VaultSummary()
+    async for event in server.lifecycle.SyncVault(vault_pb2.SyncVaultRequest(dry_run=is_dry)):
+        summary = event.summary
+    return summary
+
+
+def _memory(number: int, dimension: int) -> memory_pb.BatchMemory:
+    vector = [1.0] + [0.0] * (dimension - 1)
+    memory = types.Memory(content=_text(number), title=f"Note {number}", category="bench")
+    return memory_pb.BatchMemory(memory=memory, vector=vector)
+
+
+def _text(number: int) -> str:
+    return (
+        f"Note {number} of the release: the build of host{number} took {number % 50} minutes and was signed by Ann.\n"
+    )

@@ -1,0 +1,37 @@
+"""What the methods that find files do to strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from memsvc.domain.file_refs import FILE_CATEGORIES
+from memsvc.v1 import file_service_pb2 as files_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.isolation.cases import OK, case
+from tests.e2e.isolation.files import files_hidden_from
+from tests.e2e.isolation.places import EVERY, WORD, Stranger
+
+
+@case
+def SearchAll(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """In no group, by no word and no filter."""
+    words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
+    for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids)):
+        for scopes in ([], [3], [4, 5]):
+            fields: dict[str, Any] = {"filter": chosen, "scopes": scopes, "limit": 100, "include_files": True}
+            yield [search_pb.SearchAllRequest(scope=stranger.scope, query=words, **fields)], OK
+
+
+@case
+def ResolveFileRefs(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Each says that there is no such file, whatever category is tried."""
+    refs = [
+        types.FileRef(category=category, id=file.id)
+        for file in files_hidden_from(stranger)
+        for category in FILE_CATEGORIES
+    ] or [types.FileRef(category="chart", id="x")]
+    yield [files_pb.ResolveFileRefsRequest(scope=stranger.scope, refs=refs)], OK

@@ -1,0 +1,22 @@
+"""What SyncVault does to strangers. Where the service keeps a vault, test_vault.py looks at the files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import vault_pb2
+from tests.e2e.isolation.cases import INVALID, case
+from tests.e2e.isolation.places import Stranger
+
+
+@case
+def SyncVault(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """It tells of the stranger's own files only; the service of these tests keeps none."""
+    scope = types.Scope(user_id=stranger.scope.user_id)
+    yield [vault_pb2.SyncVaultRequest(scope=scope, dry_run=True)], grpc.StatusCode.FAILED_PRECONDITION
+    if stranger.scope.project_id:
+        yield [vault_pb2.SyncVaultRequest(scope=stranger.scope)], INVALID

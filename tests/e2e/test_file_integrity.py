@@ -1,0 +1,75 @@
+"""CheckIntegrity of files over the wire: told by default, removed on request, for one user alone."""
+
+from __future__ import annotations
+
+from google.protobuf.duration_pb2 import Duration
+
+from memsvc.v1 import file_service_pb2 as files_pb
+from memsvc.v1 import integrity_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT, create, get
+from tests.e2e.filing import delete, listed, upload
+from tests.e2e.running import Stubs
+
+AT_ONCE = Duration()
+
+
+def check(stubs: Stubs, scope: types.Scope, **request: object) -> list[tuple[str, str, bool]]:
+    """Check a scope; return the faults of files: what it is, the reference, and whether it was put right."""
+    asked = pb.CheckIntegrityRequest(scope=scope, **request)  # type: ignore[arg-type]  # by name
+    events = list(stubs.lifecycle.CheckIntegrity(asked, timeout=TIMEOUT))
+    found = [event.finding for event in events if event.HasField("finding") and event.finding.HasField("file_ref")]
+    assert sum(one.repaired for one in found) == events[-1].summary.repaired
+    return [
+        (
+            pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_"),
+            f"{one.file_ref.category}:{one.file_ref.id}",
+            one.repaired,
+        )
+        for one in found
+    ]
+
+
+def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope: types.Scope) -> None:
+    """A deleted file leaves a broken reference, a deleted memory an orphan; nothing goes unless it is named."""
+    kept, lost, orphan = (upload(stubs, scope, name.encode(), name=name) for name in ("kept", "lost", "orphan"))
+    refs = [types.FileRef(category="upload", id=file.id) for file in (kept, lost)]
+    memory = create(stubs, scope, "It refers to files.", file_refs=refs)
+    delete(stubs, scope, lost.id)
+    broken = ("FILE_REF", f"upload:{lost.id}", False)
+    alone = ("FILE_ORPHANED", f"upload:{orphan.id}", False)
+
+    assert check(stubs, scope) == [broken]
+    assert check(stubs, scope, orphan_grace=AT_ONCE, repair=True) == [broken, alone]
+    assert check(stubs, scope, orphan_grace=AT_ONCE, ignore_files=True) == []
+    assert check(stubs, scope, orphan_grace=AT_ONCE, remove_orphan_files=True) == [broken, (*alone[:2], True)]
+    assert listed(stubs, scope) == ["kept"]
+    assert check(stubs, scope, orphan_grace=AT_ONCE, remove_broken_refs=True) == [(*broken[:2], True)]
+    assert check(stubs, scope, orphan_grace=AT_ONCE) == []
+    after = get(stubs, scope, memory.id)
+    assert ([ref.id for ref in after.file_refs], after.revision) == ([kept.id], 2)
+    before = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=memory.id, revision=1), timeout=TIMEOUT)
+    assert len(before.memory.file_refs) == 2
+
+
+def test_files_of_others_are_left_alone(stubs: Stubs, scope: types.Scope) -> None:
+    """Another user's, and those of another project of the user."""
+    other = types.Scope(user_id=f"{scope.user_id}-2")
+    elsewhere = types.Scope(user_id=scope.user_id, project_id="web")
+    for place in (other, elsewhere):
+        upload(stubs, place, b"x", name="theirs", category=files_pb.FILE_CATEGORY_CHART)
+
+    assert check(stubs, scope, orphan_grace=AT_ONCE, remove_orphan_files=True, remove_broken_refs=True) == []
+    assert [listed(stubs, place) for place in (other, elsewhere)] == [["theirs"], ["theirs"]]
+
+
+def test_a_global_file_that_a_project_refers_to_is_no_orphan(stubs: Stubs, scope: types.Scope) -> None:
+    """From wherever it is looked at."""
+    file = upload(stubs, scope, b"x", name="shared")
+    web = types.Scope(user_id=scope.user_id, project_id="web")
+    create(stubs, web, f"See `upload:{file.id}`.")
+
+    for place in (scope, web):
+        assert check(stubs, place, orphan_grace=AT_ONCE, remove_orphan_files=True) == []
+    assert listed(stubs, scope) == ["shared"]

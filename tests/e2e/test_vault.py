@@ -1,0 +1,235 @@
+"""Memories as files, over the wire: written by themselves, taken back, synchronised, forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from typer.testing import CliRunner
+
+from memsvc.cli.app import app
+from memsvc.client import Memsvc
+from memsvc.v1 import capture_pb2, vault_pb2
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused
+from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.e2e.transferring import erase
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the vault."""
+    return tmp_path_factory.mktemp("vault") / "notes"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, vault: Path) -> Iterator[ServerProcess]:
+    """A server of this module that keeps a vault."""
+    # The watcher has tests of its own; here it would take edits before the synchronisation that is tested.
+    environment = {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault), "MEMSVC_VAULT__WATCH": "off"}
+    with ServerProcess(tmp_path_factory.mktemp("vaults") / "data", environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stubs(server: ServerProcess) -> Iterator[Stubs]:
+    """The stubs of this module's server."""
+    with server.stubs() as stubs:
+        yield stubs
+
+
+def sync(stubs: Stubs, user: str, **request: Any) -> tuple[dict[str, str], dict[str, int]]:
+    """Synchronise; return the actions by path, and the counts."""
+    request = vault_pb2.SyncVaultRequest(scope=types.Scope(user_id=user), **request)
+    *told, last = stubs.lifecycle.SyncVault(request, timeout=TIMEOUT)
+    assert last.HasField("summary")
+    changes = [one.change for one in told if one.HasField("change")]
+    actions = {one.path: vault_pb2.VaultAction.Name(one.action).removeprefix("VAULT_ACTION_") for one in changes}
+    return actions, dict(last.summary.count_by_action)
+
+
+def awaited(look: Callable[[], bool]) -> None:
+    """Return as soon as *look* returns true."""
+    deadline = time.monotonic() + TIMEOUT
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def notes(vault: Path, user: str) -> dict[str, str]:
+    """Return the files of a user by their path below the user's folder."""
+    folder = vault / "users" / user
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.md")}
+
+
+@pytest.mark.parametrize(
+    ("title", "content"), [("Tea", "Ada likes tea.\n\n---\nnot front matter"), ("茶", "小王喜欢龙井茶。")]
+)
+def test_a_memory_is_written_by_itself(stubs: Stubs, vault: Path, user: str, title: str, content: str) -> None:
+    """Soon after the call, in its place, in any language."""
+    made = create(stubs, types.Scope(user_id=user), content, title=title, tags=["drink"])
+    day = made.create_time.ToDatetime().strftime("%Y%m%d")
+    name = f"long_term/{day}_fact_{title}.md"
+    awaited(lambda: name in notes(vault, user))
+
+    text = notes(vault, user)[name]
+    assert f"id: {made.id}" in text
+    assert text.endswith(f"\n---\n\n{content}\n")
+
+
+def test_an_edited_file_is_found_by_search(stubs: Stubs, vault: Path, user: str) -> None:
+    """An edit, a new file and a removed one: each becomes a change of a memory."""
+    scope = types.Scope(user_id=user)
+    kept, gone = create(stubs, scope, "One walrus swims."), create(stubs, scope, "Something else.")
+    awaited(lambda: len(notes(vault, user)) == 2)
+    folder = vault / "users" / user
+    for name, text in notes(vault, user).items():
+        if "walrus" in text:
+            (folder / name).write_text(text.replace("walrus", "quokka"))
+        else:
+            (folder / name).unlink()
+    (folder / "core").mkdir()
+    (folder / "core" / "rules.md").write_text("# Rules\n\nNumbats first.\n")
+    (folder / "core" / "bad.md").write_text("---\nimportance: many\n---\nx\n")
+
+    planned = sync(stubs, user, dry_run=True)
+    assert planned[1] == {"CREATED": 1, "UPDATED": 1, "DELETED": 1, "INVALID": 1}
+    assert sync(stubs, user) == planned
+
+    awaited(lambda: bool(found(stubs, scope, "quokka")))
+    assert get(stubs, scope, kept.id).content == "One quokka swims."
+    [rules] = [one for one in list_all(stubs, scope) if one.title == "Rules"]
+    assert rules.layer == types.MEMORY_LAYER_CORE
+    assert gone.id not in {one.id for one in list_all(stubs, scope)}
+    assert sync(stubs, user)[1] == {"INVALID": 1}
+
+
+def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs, vault: Path, user: str) -> None:
+    """As keys say; what was said is one file a session, in the folder of its month."""
+    scope = types.Scope(user_id=user, project_id="Web")
+    for key in ("daily/2026-02-06", "context/MEMORY", "knowledge/opinions/tea"):
+        request = capture_pb2.AppendMemoryRequest(scope=scope, key=key, content=f"About {key}.")
+        stubs.memory.AppendMemory(request, timeout=TIMEOUT)
+    session = types.Scope(user_id=user, project_id="Web", session_id="chat-1")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
+    messages = [session_pb.NewMessage(role=types.MESSAGE_ROLE_USER, content="Hello there.")]
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=session, messages=messages), timeout=TIMEOUT)
+    awaited(lambda: len(notes(vault, user)) == 4)
+
+    *documents, transcript = sorted(notes(vault, user))
+    assert documents == [
+        "projects/!web/context/MEMORY.md",
+        "projects/!web/daily/2026-02-06.md",
+        "projects/!web/knowledge/opinions/tea.md",
+    ]
+    assert transcript.startswith("projects/!web/sessions/2")
+    assert "Hello there." in notes(vault, user)[transcript]
+
+
+def test_a_forced_sync_writes_missing_files_again(stubs: Stubs, vault: Path, user: str) -> None:
+    """Instead of deleting their memories."""
+    create(stubs, types.Scope(user_id=user), "Kept.")
+    awaited(lambda: bool(notes(vault, user)))
+    [name] = notes(vault, user)
+    (vault / "users" / user / name).unlink()
+
+    assert sync(stubs, user, force=True)[1] == {"WRITTEN": 1}
+    assert list(notes(vault, user)) == [name]
+
+
+def test_an_erased_user_has_no_files(stubs: Stubs, vault: Path, user: str) -> None:
+    """Nor a folder; other users' files stay."""
+    create(stubs, types.Scope(user_id=user), "To be forgotten.")
+    create(stubs, types.Scope(user_id=f"{user}-other"), "To be kept.")
+    awaited(lambda: bool(notes(vault, user)) and bool(notes(vault, f"{user}-other")))
+
+    assert erase(stubs, user, confirm=True).clean
+    assert not (vault / "users" / user).exists()
+    assert len(notes(vault, f"{user}-other")) == 1
+
+
+def test_sync_of_a_user_tells_nothing_of_others(stubs: Stubs, vault: Path, user: str) -> None:
+    """Neither their files nor their memories, and nothing of them is changed."""
+    other = vault / "users" / f"{user}-other" / "core"
+    other.mkdir(parents=True)
+    (other / "secret.md").write_text("Secret.\n")
+
+    assert sync(stubs, user) == ({}, {})
+    assert (other / "secret.md").read_text() == "Secret.\n"
+    assert list_all(stubs, types.Scope(user_id=f"{user}-other")) == []
+
+
+@pytest.mark.parametrize(
+    "key", ["../../../escape", "/etc/escape", "context/../../escape", "context/a/../../../b", "C:\\x"]
+)
+def test_no_key_leads_out_of_the_vault(stubs: Stubs, vault: Path, user: str, key: str) -> None:
+    """Whatever keys, ids, titles and categories hold."""
+    hostile = f"{user}/../.."
+    create(stubs, types.Scope(user_id=hostile, project_id="../p"), "x", key=key, title=key, category="../c")
+    sync(stubs, hostile)
+
+    inside = [path for path in vault.rglob("*") if path.is_file()]
+    assert any(hostile.split("/", maxsplit=1)[0] in str(path) for path in inside)
+    assert not [path for path in vault.parent.rglob("*escape*") if vault not in path.parents]
+
+
+def test_a_restart_takes_back_what_was_edited_meanwhile(tmp_path: Path) -> None:
+    """The service synchronises when it starts; a kill loses nothing, and no file is written without need."""
+    vault = tmp_path / "notes"
+    scope = types.Scope(user_id="ada")
+    with ServerProcess(tmp_path / "data", {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault)}) as server:
+        with server.stubs() as stubs:
+            known = {create(stubs, scope, content).id for content in ("One.", "Two.")}
+        server.kill()
+        path = vault / "users" / "ada" / "long_term" / "new.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Three.\n")
+        server.start()
+        with server.stubs() as stubs:
+            awaited(lambda: len(list_all(stubs, scope)) == 3 and len(notes(vault, "ada")) == 3)
+            assert known < {memory.id for memory in list_all(stubs, scope)}
+            before = {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")}
+            assert sync(stubs, "ada") == ({}, {})
+            assert sync(stubs, "ada", force=True) == ({}, {})
+        assert {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")} == before
+
+
+def test_client_and_command_line_synchronise(server: ServerProcess, vault: Path, user: str) -> None:
+    """Both faces; the status changes nothing, and exit codes say whether all is well."""
+    with Memsvc(server.bound, user_id=user) as client:
+        client.create("Numbats sleep.")
+        assert next(iter(reversed(list(client.sync_vault())))).summary.file_count <= 1
+        folder = vault / "users" / user / "core"
+        folder.mkdir(parents=True)
+        (folder / "new.md").write_text("New.\n")
+        run = CliRunner().invoke
+        common = ["--address", server.bound, "--user", user]
+        status = run(app, ["vault", "status", *common])
+        assert (status.exit_code, "1 created" in status.output) == (1, True)
+        synced = run(app, ["vault", "sync", *common])
+        assert (synced.exit_code, "core/new.md" in synced.output) == (0, True)
+        assert run(app, ["vault", "status", *common]).exit_code == 0
+        (folder / "bad.md").write_bytes(b"\xff")
+        bad = run(app, ["vault", "sync", "--json", *common])
+        assert (bad.exit_code, "UTF-8" in bad.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields"),
+    [
+        ({"scope": types.Scope()}, {"scope.user_id"}),
+        ({"scope": types.Scope(user_id="u", project_id="p", session_id="s")}, {"scope.project_id", "scope.session_id"}),
+        ({"scope": types.Scope(user_id="x" * 129, agent_id="a")}, {"scope.user_id", "scope.agent_id"}),
+    ],
+)
+def test_a_wrong_request_is_refused(stubs: Stubs, request_: dict[str, Any], fields: set[str]) -> None:
+    """With every field that is wrong."""
+    refusal = refused(stubs.lifecycle.SyncVault, vault_pb2.SyncVaultRequest(**request_))
+
+    assert grpc.StatusCode.INVALID_ARGUMENT is refusal.code
+    assert fields == set(refusal.fields)

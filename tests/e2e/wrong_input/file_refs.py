@@ -1,0 +1,38 @@
+"""What is wrong with requests about references to files, and how it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from google.protobuf.duration_pb2 import Duration
+
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.wrong_input.memories import FILTERS
+from tests.e2e.wrong_input.requests import Wrong
+
+Ref = types.FileRef
+
+
+def file_refs() -> Iterator[Wrong]:
+    """Return the wrong requests."""
+    yield Wrong("ResolveFileRefs", {"refs": []}, ("refs",))
+    yield Wrong("ResolveFileRefs", {"refs": [Ref(category="chart", id="x")] * 257}, ("refs",))
+    for category in ("", "Chart", "http", "chart:", "\x00"):
+        yield Wrong("ResolveFileRefs", {"refs": [Ref(category=category, id="x")]}, ("refs[0].category",))
+    for name in ("", "x" * 257, "a\nb", "\x00"):
+        good = Ref(category="chart", id="x")
+        yield Wrong("ResolveFileRefs", {"refs": [good, Ref(category="chart", id=name)]}, ("refs[1].id",))
+    for query in ("", " \n", "　"):
+        yield Wrong("SearchAll", {"query": query}, ("query",))
+    yield Wrong("SearchAll", {"query": "", "limit": 101, "scopes": [0]}, ("limit", "query", "scopes[0]"))
+    yield Wrong("SearchAll", {"query": "x" * 8_193}, ("query",))
+    yield Wrong("SearchAll", {"scopes": [1, 6, 0]}, ("scopes[1]", "scopes[2]"))
+    yield Wrong("SearchAll", {"scopes": [1] * 6}, ("scopes",))
+    yield Wrong("SearchAll", {"limit": -1, "snippet_chars": 39}, ("limit", "snippet_chars"))
+    yield Wrong("SearchAll", {"consistency_token": "x"}, ("consistency_token",))
+    for chosen, paths in FILTERS:
+        yield Wrong("SearchAll", {"filter": chosen}, paths)
+    for seconds in (-1, 3_650 * 86_400 + 1):
+        yield Wrong("CheckIntegrity", {"orphan_grace": Duration(seconds=seconds)}, ("orphan_grace",))
+    both = {"remove_broken_refs": True, "remove_orphan_files": True, "ignore_files": True}
+    yield Wrong("CheckIntegrity", both, ("remove_broken_refs", "remove_orphan_files"))

@@ -1,0 +1,191 @@
+"""What can go wrong between the blobs and what is known of files, at moments that no client can choose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backends.inproc import BLOBS, METADATA
+from memsvc.domain.clock import to_micros
+from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.errors import ErasureRunningError
+from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoundError
+from memsvc.domain.files import File, FileCategory
+from memsvc.domain.scope import Scope
+from memsvc.domain.url_templates import UrlTemplates
+from memsvc.engine.erasing.files import FilesOfUsers
+from memsvc.engine.files.attaching import Attaching
+from memsvc.engine.files.deleting import DeletingFiles
+from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.resolving import ResolvingRefs
+from memsvc.engine.files.shelf import Files
+from memsvc.engine.files.sweep import GRACE, Sweep, Swept
+from memsvc.engine.files.upload import FileRules, NewFile, Uploads
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.recording import Recording
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.blobs import BlobStore
+from memsvc.ports.metadata import MetadataStore
+from memsvc.testing.store_seams import Clock
+
+ADA, BOB = Scope("ada"), Scope("bob")
+NEW = NewFile("a.txt", FileCategory.UPLOAD, "text/plain")
+HOUR = timedelta(hours=1)
+
+
+class Shelf:
+    """Files over stores in dicts."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self.clock = Clock()
+        context = BackendContext(folder, self.clock)
+        self.store: MetadataStore = stack.enter_context(METADATA.open(BackendSettings(), context))
+        self.blobs: BlobStore = stack.enter_context(BLOBS.open(BackendSettings(), context))
+        self.committer = Committer(self.store)
+        stack.callback(self.committer.close)
+        keeping = Keeping(self.store.files, self.blobs)
+        recording = Recording(Drafting(model="toy", dimension=4, now=self.clock), self.store.feed)
+        rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
+        self.files = Files(
+            Uploads(self.committer, self.blobs, keeping, rules, self.clock, Attaching(recording, self.clock)),
+            ReadingFiles(self.store.files, self.blobs, self.clock),
+            DeletingFiles(self.committer, keeping, self.clock),
+            Sweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
+            keeping,
+            ResolvingRefs(self.store.files, UrlTemplates(), self.clock),
+        )
+
+    def upload(self, content: bytes, scope: Scope = ADA, new: NewFile = NEW, request_id: str = "") -> File:
+        """Take a file in."""
+        with self.files.uploads.begin(scope, new, request_id) as upload:
+            upload.write([content])
+            return upload.finish()
+
+    def contents(self) -> int:
+        """Return how many blobs there are."""
+        return len(list(self.blobs.blobs()))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    """Return empty files."""
+    with ExitStack() as stack:
+        yield Shelf(stack, tmp_path)
+
+
+def orphaned(shelf: Shelf, content: bytes) -> None:
+    """Put a blob whose file was never committed, as a crash between the two leaves it."""
+    with shelf.blobs.stage() as staged:
+        staged.write([content])
+        staged.put()
+
+
+def test_a_sweep_removes_orphans_after_their_grace(shelf: Shelf) -> None:
+    """Not before, since their upload may be about to end, and nothing that is in use."""
+    shelf.upload(b"used")
+    orphaned(shelf, b"orphan")
+    assert Swept() == shelf.files.sweep.run()
+    shelf.clock.moment += GRACE
+
+    assert Swept(0, 1, 6) == shelf.files.sweep.run(is_dry_run=True)
+    assert shelf.contents() == 2
+    assert Swept(0, 1, 6) == shelf.files.sweep.run()
+    assert Swept() == shelf.files.sweep.run()
+    assert shelf.contents() == 1
+
+
+def test_a_sweep_removes_expired_files(shelf: Shelf) -> None:
+    """And their bytes, but for those that another file has."""
+    temp = NewFile("t", FileCategory.TEMP, "text/plain")
+    expiring, _ = shelf.upload(b"own", new=temp), shelf.upload(b"shared", new=temp)
+    kept = shelf.upload(b"shared", BOB)
+    shelf.clock.moment += HOUR
+    with pytest.raises(StoredFileNotFoundError):
+        shelf.files.reading.get(ADA, expiring.id)
+    with pytest.raises(StoredFileNotFoundError):
+        shelf.files.deleting.delete(ADA, expiring.id)
+
+    assert shelf.files.sweep.run(is_dry_run=True).expired_files == 2
+    assert shelf.files.sweep.run(grace=HOUR * 2) == Swept(2, 0, 0)
+    assert [blob.sha256 for blob in shelf.blobs.blobs()] == [kept.sha256]
+
+
+def test_lost_bytes_are_told(shelf: Shelf) -> None:
+    """To who reads them and to who looks for faults; uploading them again mends the file."""
+    file, _ = shelf.upload(b"lost"), shelf.upload(b"kept")
+    shelf.blobs.delete(file.sha256)
+    assert [file] == list(shelf.files.sweep.broken())
+    with pytest.raises(FileContentMissingError), shelf.files.reading.opened(ADA, file.id):
+        pass
+
+    shelf.upload(b"lost")
+    assert [] == list(shelf.files.sweep.broken())
+    with shelf.files.reading.opened(ADA, file.id) as opened:
+        assert opened.read(9) == b"lost"
+
+
+def test_what_cannot_be_committed_leaves_no_bytes(shelf: Shelf) -> None:
+    """While the user is being erased; those that others have stay."""
+    shelf.upload(b"shared", BOB)
+    with shelf.store.transaction() as transaction:
+        transaction.begin_erasure(Erasure(owner_digest(ADA.owner), ADA.owner, "r", shelf.clock()))
+    for content in (b"own", b"shared"):
+        with pytest.raises(ErasureRunningError):
+            shelf.upload(content)
+
+    assert [blob.size_bytes for blob in shelf.blobs.blobs()] == [6]
+
+
+def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: Shelf) -> None:
+    """A deletion that comes between the putting and the commit of an upload does not take its bytes."""
+    old = shelf.upload(b"same")
+    done = threading.Event()
+
+    def delete() -> None:
+        shelf.files.deleting.delete(ADA, old.id)
+        done.set()
+
+    with shelf.files.keeping.held(old.sha256):
+        deleting = threading.Thread(target=delete)
+        deleting.start()
+        # The record goes at once; the bytes have to wait.
+        while shelf.store.files.of_owner(ADA.owner, after=0, limit=1):
+            threading.Event().wait(0.001)
+        assert not done.is_set()
+        with shelf.store.transaction() as transaction:
+            transaction.files.insert(old)
+    deleting.join()
+
+    assert done.is_set()
+    assert shelf.blobs.find(old.sha256) is not None
+
+
+def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
+    """But not those of an erasure."""
+    one, two = shelf.upload(b"one"), shelf.upload(b"two")
+    users = FilesOfUsers(shelf.store.files, shelf.blobs, shelf.files.keeping)
+    with shelf.files.keeping.undisturbed():
+        with shelf.files.keeping.undisturbed():
+            shelf.files.deleting.delete(ADA, one.id)
+        assert shelf.contents() == 2
+        assert (users.count(ADA.owner), users.remove(ADA.owner, lambda: None)) == (1, {two.sha256})
+        assert shelf.contents() == 1
+    assert shelf.contents() == 0
+    assert users.remaining({one.sha256, two.sha256}) == 0
+
+
+def test_a_repeated_upload_of_a_deleted_file_leaves_no_bytes(shelf: Shelf) -> None:
+    """It gets its first answer, and nothing comes back."""
+    file = shelf.upload(b"x", request_id="r")
+    shelf.files.deleting.delete(ADA, file.id)
+
+    assert file == shelf.upload(b"x", request_id="r")
+    assert shelf.contents() == 0
+    assert to_micros(file.create_time) == to_micros(shelf.clock())

@@ -1,0 +1,69 @@
+"""Who manages keys where nobody is asked for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.inproc.metadata import METADATA
+from memsvc.domain.access import KeyDemand
+from memsvc.domain.access_errors import PermissionDeniedError
+from memsvc.engine.access.keyring import Keyring
+from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.server.executors import NamedExecutor
+from memsvc.server.interceptors.admission import Admission
+from memsvc.server.interceptors.around import Call
+from memsvc.server.key_limits import KeyLimits
+from memsvc.testing.store_seams import Clock
+
+
+class Caller:
+    """What is asked of a call's context: where it comes from, and what it brings."""
+
+    def __init__(self, peer: str) -> None:
+        self._peer = peer
+
+    def peer(self) -> str:
+        return self._peer
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+
+@pytest.fixture
+def admission(tmp_path: Path) -> Iterator[Admission]:
+    """Admission to a service that has no keys."""
+    clock = Clock()
+    executor = NamedExecutor("meta", threads=1, queue_factor=4)
+    with METADATA.open(BackendSettings(), BackendContext(tmp_path, clock)) as store:
+        keyring = Keyring(store.api_keys, demand=KeyDemand.AUTO, refresh=timedelta(seconds=2), now=clock)
+        limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        yield Admission(keyring, limits, executor, recheck_seconds=1.0)
+    executor.close()
+
+
+def admitted(admission: Admission, method: str, peer: str) -> bool:
+    """Return whether a call may go on."""
+
+    async def following(_: Call) -> Any:
+        return "answer"
+
+    call = Call(method, None, Caller(peer))  # type: ignore[arg-type]  # as much of a context as is asked of it
+    try:
+        return bool(asyncio.run(admission.around(call, following)))
+    except PermissionDeniedError:
+        return False
+
+
+@pytest.mark.parametrize("method", ["CreateApiKey", "ListApiKeys", "RevokeApiKey"])
+def test_the_first_key_is_made_on_the_machine_of_the_service(admission: Admission, method: str) -> None:
+    """Behind --insecure everybody may read and write, but nobody may shut the others out."""
+    assert admitted(admission, method, "ipv4:127.0.0.1:40000")
+    assert admitted(admission, method, "unix:")
+    assert not admitted(admission, method, "ipv4:10.0.0.7:40000")
+    assert admitted(admission, "CreateMemory", "ipv4:10.0.0.7:40000")

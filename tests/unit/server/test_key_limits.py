@@ -1,0 +1,91 @@
+"""How many calls a key may begin, and have under way."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from memsvc.domain.access import ApiKey, Role
+from memsvc.domain.errors import LimitExceededError
+from memsvc.server.key_limits import BUSY_RETRY_SECONDS, KeyLimits
+from memsvc.testing.factories import NOW
+
+
+def key(name: str = "a", **limits: float) -> ApiKey:
+    """Return a key with limits of its own."""
+    return ApiKey(name * 20, "", Role.READ_ONLY, b"", NOW, **limits)  # type: ignore[arg-type]  # limits are numbers
+
+
+class Ticks:
+    """A clock that stands."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def ticks() -> Ticks:
+    """Return the clock of the limits."""
+    return Ticks()
+
+
+def begun(limits: KeyLimits, key: ApiKey, most: int) -> int:
+    """Return how many calls can be begun now, of at most so many tries."""
+    for number in range(most):
+        try:
+            with limits.taken(key):
+                pass
+        except LimitExceededError:
+            return number
+    return most
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(5.0, 5), (1.0, 1), (0.5, 1), (1000.0, 1000)])
+def test_a_second_of_calls_may_come_at_once_and_then_in_time(ticks: Ticks, rate: float, burst: int) -> None:
+    """Over time never more than the rate; the refusal says when the next one is welcome."""
+    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    mine = key(calls_per_second=rate)
+
+    assert begun(limits, mine, burst + 1) == burst
+    with pytest.raises(LimitExceededError) as refused, limits.taken(mine):
+        pass
+    assert refused.value.retry_seconds == pytest.approx(1 / rate)
+    ticks.seconds += refused.value.retry_seconds
+    assert begun(limits, mine, 2) == 1
+    ticks.seconds += 100 / rate + 100
+    assert begun(limits, mine, burst + 1) == burst
+
+
+def test_calls_under_way_are_counted(ticks: Ticks) -> None:
+    """A call that ends, even badly, makes room for the next one."""
+    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    mine = key(concurrent_calls=2)
+    with ExitStack() as stack:
+        stack.enter_context(limits.taken(mine))
+        with pytest.raises(ZeroDivisionError), limits.taken(mine):
+            raise ZeroDivisionError
+        stack.enter_context(limits.taken(mine))
+        with pytest.raises(LimitExceededError) as refused, limits.taken(mine):
+            pass
+
+    assert refused.value.retry_seconds == BUSY_RETRY_SECONDS
+    assert begun(limits, mine, 9) == 9
+
+
+def test_keys_that_say_nothing_are_held_to_the_settings(ticks: Ticks) -> None:
+    """Each for itself; what a key says itself counts more."""
+    limits = KeyLimits(calls_per_second=3, concurrent_calls=0, clock=ticks)
+
+    assert [begun(limits, key(name), 9) for name in "abc"] == [3, 3, 3]
+    assert begun(limits, key("d", calls_per_second=7), 9) == 7
+
+
+def test_without_limits_nothing_is_counted(ticks: Ticks) -> None:
+    """The default."""
+    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+
+    assert begun(limits, key(), 10_000) == 10_000

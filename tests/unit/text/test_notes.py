@@ -1,0 +1,186 @@
+"""Memories as Markdown files, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.vault import NoteError, differences
+from memsvc.testing.factories import memory
+from memsvc.text.notes import note_of, read_note, render_note
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+NASTY = st.sampled_from(
+    [
+        "---\n",
+        "---\ntitle: x\n---\n",
+        "\r\n",
+        "\ufeff",
+        "  \n",
+        "\n\n",
+        "\t",
+        "...\n",
+        "--- \r\n",
+        "关联文件",
+        "\x85",
+        "\u2028",
+        "%YAML",
+        " `chart:x1`",
+        "\n\n**Related files**:\n- `chart:q`\n",
+        "\n\n**关联文件**:\n",
+    ]
+)
+CONTENT = st.lists(TEXT | NASTY, min_size=1, max_size=6).map("".join).filter(bool)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+REFS = (FileRef("artifact", "a:b"), FileRef("chart", "é"), FileRef("chart", "x1"), FileRef("chart", "q"))
+TIME = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> Memory:
+    """Return any memory that a person could have."""
+    return memory(
+        draw(CONTENT),
+        title=draw(TEXT | NASTY),
+        category=draw(TEXT | st.sampled_from(["yes", "null", "2026-02-06", "1e3", "0x1f", "~", "- a", "a: b", "#"])),
+        tags=tuple(draw(st.lists(TEXT.filter(bool), max_size=3))),
+        summary=draw(TEXT | NASTY),
+        layer=draw(st.sampled_from(Layer)),
+        kind=draw(st.sampled_from(Kind)),
+        tier=draw(st.sampled_from(Tier)),
+        status=draw(st.sampled_from(Status)),
+        importance=draw(st.integers(1, 5)),
+        confidence=draw(st.floats(0, 1)),
+        event_time=draw(st.none() | TIME),
+        expire_time=draw(st.none() | TIME),
+        work_in_progress=draw(st.booleans()),
+        metadata=draw(st.dictionaries(TEXT, JSON, max_size=3)),
+        file_refs=draw(st.lists(st.sampled_from(REFS), unique=True).map(tuple)),
+        keywords=draw(st.sampled_from([(), (Keyword("zebra", 0.25), Keyword("安", 1.0))])),
+        reminder=draw(
+            st.sampled_from([None, Reminder(2, 29, 0, Recurrence.YEARLY, 61, "Asia/Shanghai", Slot.MORNING)])
+        ),
+    )
+
+
+@settings(max_examples=150)
+@given(memories())
+def test_every_memory_comes_back_as_it_was(written: Memory) -> None:
+    """The file of a memory says all of it, whatever its content and fields look like."""
+    note = read_note(render_note(written))
+
+    assert note.content == written.content
+    assert differences(note, written, note_of(written)) == {}
+    assert note.memory_id == written.id
+
+
+@settings(max_examples=60)
+@given(CONTENT)
+def test_the_line_ends_of_windows_change_nothing(content: str) -> None:
+    """A checkout that turns every line end into CRLF leaves a memory of plain line ends as it is."""
+    plain = content.replace("\r", "")
+    written = memory(plain or "x")
+    data = render_note(written).replace(b"\n", b"\r\n")
+
+    assert differences(read_note(data), written, note_of(written)) == {}
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=200) | CONTENT.map(lambda text: f"---\n{text}\n---\nbody\n".encode()))
+def test_any_bytes_are_a_note_or_a_named_error(data: bytes) -> None:
+    """What cannot be read is refused with what is wrong, never otherwise."""
+    try:
+        note = read_note(data)
+    except NoteError as error:
+        assert error.description
+    else:
+        assert note.content
+
+
+def test_a_file_without_front_matter_is_its_content() -> None:
+    """A plain Markdown file says its content and no more; its last line end is not part of it."""
+    assert {"content": "# Heading\n\ntext"} == dict(read_note("\ufeff# Heading\n\ntext\n".encode()).values)
+
+
+def test_a_byte_order_mark_before_the_front_matter_is_passed_over() -> None:
+    """Windows editors begin files with one."""
+    assert read_note(b"\xef\xbb\xbf---\r\ntitle: A\r\n---\r\n\r\ntext\r\n").values == {"content": "text", "title": "A"}
+
+
+def test_what_a_complete_file_leaves_out_is_cleared() -> None:
+    """A line taken out of a file of an id takes the value away."""
+    written = memory(title="T", tags=("a",), keywords=(Keyword("zebra", 0.5),), reminder=Reminder(2, 3))
+    kept = [
+        line for line in render_note(written).decode().split("\n") if not line.startswith(("title:", "tags:", "- a"))
+    ]
+    data = "\n".join(kept).replace("keywords:\n  zebra: 0.5\n", "").replace("reminder:\n  month: 2\n  day: 3\n", "")
+
+    found = differences(read_note(data.encode()), written, note_of(written))
+
+    assert found == {"title": "", "tags": (), "keywords": (), "reminder": None}
+
+
+@pytest.mark.parametrize(
+    ("content", "heading"), [("The report is done.", "Related files"), ("报告写好了。", "关联文件")]
+)
+def test_files_given_apart_stand_below_the_text(content: str, heading: str) -> None:
+    """As a list that a person can change, in the language of the text; those in the text are not repeated."""
+    refs = (FileRef("report", "r1"), FileRef("chart", "c1"))
+    written = memory(f"{content} `chart:c1`", file_refs=refs)
+
+    data = render_note(written).decode()
+    assert data.endswith(f"{content} `chart:c1`\n\n**{heading}**:\n- `report:r1`\n")
+    assert "file_refs" not in data
+    without = data.replace("- `report:r1`\n", "- `artifact:a1`\n")
+    assert differences(read_note(without.encode()), written, note_of(written)) == {
+        "file_refs": (FileRef("artifact", "a1"), FileRef("chart", "c1"))
+    }
+
+
+def test_unknown_names_are_kept_as_metadata() -> None:
+    """Nothing that somebody wrote into the front matter is lost."""
+    note = read_note(b"---\naliases: [x, y]\nday: 2026-02-06\nmetadata: {z: 1}\n---\ntext\n")
+
+    assert note.values["metadata"] == {"aliases": ["x", "y"], "day": "2026-02-06", "z": 1}
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    """A day is its first moment."""
+    east = timezone(timedelta(hours=8))
+    note = read_note(b"---\nevent_time: 2026-02-06\nexpire_time: 2026-03-01 10:00:00+08:00\n---\ntext\n")
+
+    assert note.values["event_time"] == datetime(2026, 2, 6, tzinfo=UTC)
+    assert note.values["expire_time"] == datetime(2026, 3, 1, 10, tzinfo=east)
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "word"),
+    [
+        (b"---\ntitle: [\n---\ntext\n", 3, "YAML"),
+        (b"---\ntitle: A\nimportance: 9\n---\ntext\n", 3, "importance"),
+        (b"---\nlayer: forever\n---\ntext\n", 2, "layer"),
+        (b"---\n- a\n---\ntext\n", 2, "names and values"),
+        (b"---\nevent_time: 2026-02-31\n---\ntext\n", 2, "day"),
+        (b"---\na: &x [1]\nb: *x\n---\ntext\n", 2, "anchor"),
+        (b"---\nkey: daily/yesterday\n---\ntext\n", 2, "daily"),
+        (b"---\ntitle: A\n---\n", 4, "content"),
+        (b"text\nmore \xff\n", 2, "UTF-8"),
+        (b"a\nb\0\n", 2, "NUL"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_line(data: bytes, line: int, word: str) -> None:
+    """The error names the line, and what is wrong there."""
+    with pytest.raises(NoteError) as raised:
+        read_note(data)
+
+    assert raised.value.line == line
+    assert word in raised.value.description
