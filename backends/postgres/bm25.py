@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backends.postgres.connections import Connection
@@ -110,18 +110,18 @@ def _best(
         parameters.extend(list(column) for column in zip(*wanted.near, strict=True))
     words = _BEST.format(scores=scores, entries=base + ENTRIES, where=where.words)
     every = (*parameters, *where.parameters, limit)
-    return connection.execute(words.encode(), every, binary=True).fetchall()  # type: ignore[return-value]
+    return connection.execute(words.encode(), every, binary=True).fetchall()
 
 
-def _counts(connection: Connection, base: str, keys: object) -> Mapping[int, int]:
-    asked = [ENTRY_COUNT, LENGTH_SUM, *keys]  # type: ignore[misc]
+def _counts(connection: Connection, base: str, keys: Iterable[int]) -> Mapping[int, int]:
+    asked = [ENTRY_COUNT, LENGTH_SUM, *keys]
     return dict(connection.execute(_COUNTS.format(words=base + WORDS).encode(), (asked,), binary=True).fetchall())
 
 
 def _near(connection: Connection, base: str, word: str) -> set[int]:
     """Return the keys of the words that are held one edit away."""
     half = len(word) // 2
-    front, back = word[:half], word[:half - 1 : -1]
+    front, back = word[:half], word[: half - 1 : -1]
     length = len(word)
     swapped = [word_key(word[:n] + word[n + 1] + word[n] + word[n + 2 :]) for n in range(length - 1)]
     words = _NEAR.format(words=base + WORDS, shortest=SHORTEST_NEAR, longest=LONGEST_NEAR)

@@ -39,9 +39,7 @@ _FORGET = f"DELETE FROM {_TABLE} WHERE kind = %s AND base = %s AND NOT is_live R
 _ONE_BY_ONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
 _HOLD = f"SELECT pg_try_advisory_lock({_LOCK}, hashtext(current_schema() || '.' || %s))"
 _LET_GO = "SELECT pg_advisory_unlock_all()"
-_NOTICE_DEATH = (
-    "SELECT set_config(name, '5s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'"
-)
+_NOTICE_DEATH = "SELECT set_config(name, '5s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'"
 """So that a build does not go on, and keep others from building, when its process was killed."""
 _PLACE = "SELECT current_schema()"
 
@@ -83,7 +81,7 @@ class Kind(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Live(Generic[M]):
-    """The generation that is searched: the beginning of its tables' names, used once and never again, and what it is."""
+    """The generation that is searched: how its tables' names begin, which no other's ever do, and what it is made of."""
 
     base: str
     manifest: M
@@ -148,9 +146,7 @@ class Generations(Generic[M]):
             connection = self._connections.connect()
             try:
                 self._hold(connection)
-                live = self.refresh()
-                if live is not None and live.manifest.generation >= manifest.generation:
-                    raise ReindexRunningError
+                self._require_newer(manifest)
                 base = f"{self.kind.name}_{manifest.generation:06d}_{secrets.token_hex(4)}"
                 self._clear(connection, base)
                 written = json.dumps(self.kind.to_json(manifest))
@@ -192,6 +188,11 @@ class Generations(Generic[M]):
             raise ReindexRunningError
         with suppress(psycopg.errors.InvalidParameterValue):
             connection.execute(_NOTICE_DEATH)
+
+    def _require_newer(self, manifest: M) -> None:
+        live = self.refresh()
+        if live is not None and live.manifest.generation >= manifest.generation:
+            raise ReindexRunningError
 
     def _clear(self, connection: Connection, kept: str) -> None:
         """Remove what others left unfinished; whoever holds the lock knows that they are gone."""

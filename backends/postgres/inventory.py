@@ -22,9 +22,7 @@ _SIZE = (
 R = TypeVar("R")
 
 
-def asked(
-    connections: Connections, generations: Generations[M], ask: Callable[[Connection, str], R], absent: R
-) -> R:
+def asked(connections: Connections, generations: Generations[M], ask: Callable[[Connection, str], R], absent: R) -> R:
     """Ask the live generation, by the beginning of its tables' names, or the next one when it is gone meanwhile."""
     live = generations.live()
     for _ in range(_TRIES):

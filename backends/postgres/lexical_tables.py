@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 from psycopg import sql
 
@@ -34,11 +33,9 @@ SHORTEST_NEAR, LONGEST_NEAR = 4, 256
 _WORDS_KNOWN = 50_000
 
 _MAKE = (
-    "CREATE TABLE {entries} (" + DEFINITIONS + ", length integer NOT NULL, words bigint[] NOT NULL, "
-    "PRIMARY KEY (entry))",
+    f"CREATE TABLE {{entries}} ({DEFINITIONS}, length integer NOT NULL, words bigint[] NOT NULL, PRIMARY KEY (entry))",
     "CREATE INDEX ON {entries} (owner_key)",
-    "CREATE TABLE {postings} (list bigint NOT NULL, entry bigint NOT NULL, times integer NOT NULL, "
-    "length integer NOT NULL)",
+    "CREATE TABLE {postings} (list bigint NOT NULL, entry bigint NOT NULL, times int NOT NULL, length int NOT NULL)",
     "CREATE INDEX ON {postings} (list, entry) INCLUDE (times, length)",
     # Common words are counted anew with nearly every change: there is room for the next count on the same page.
     "CREATE TABLE {words} (key bigint PRIMARY KEY, word text, held bigint NOT NULL) WITH (fillfactor = 70)",
@@ -159,7 +156,9 @@ def _add(connection: Connection, base: str, entries: Sequence[LexicalEntry], cou
             counts.add(words, length)
             copy.write_row((*values_of(entry.entry_id, entry.attributes), length, list(words)))
             owner_key = key_of(held(entry.attributes.owner))
-            postings.extend((list_key(owner_key, key), entry.entry_id, times[word], length) for key, word in words.items())
+            postings.extend(
+                (list_key(owner_key, key), entry.entry_id, times[word], length) for key, word in words.items()
+            )
     # In the order of the index, neighbours are written together.
     postings.sort()
     with connection.cursor().copy(_named(_COPY_POSTINGS, base)) as copy:
@@ -168,12 +167,8 @@ def _add(connection: Connection, base: str, entries: Sequence[LexicalEntry], cou
             copy.write_row(posting)
 
 
-def _named(words: str, base: str) -> sql.Composed:
-    return _composed(words, base)
-
-
 @lru_cache(256)
-def _composed(words: str, base: str) -> Any:
+def _named(words: str, base: str) -> sql.Composed:
     return sql.SQL(words).format(
         entries=sql.Identifier(f"{base}{ENTRIES}"),
         postings=sql.Identifier(f"{base}{POSTINGS}"),

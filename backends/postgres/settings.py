@@ -47,8 +47,7 @@ class PostgresSettings(BackendSettings):
     @property
     def address(self) -> str:
         """Return the address as the client library takes it."""
-        assert self.url is not None
-        return self.url.get_secret_value().replace("postgresql+psycopg://", "postgresql://", 1)
+        return (self.url or SecretStr("")).get_secret_value().replace("postgresql+psycopg://", "postgresql://", 1)
 
 
 class PgvectorSettings(PostgresSettings):

@@ -107,7 +107,7 @@ def search(
     words = (_BY_GRAPH if by_graph else _EXACT).format(table=f'"{table}"', where=where.words)
     target = _plain(vector)
     parameters: tuple[Any, ...] = (target, *where.parameters, view, target, limit)
-    return connection.execute(words.encode(), parameters, binary=True).fetchall()  # type: ignore[return-value]
+    return connection.execute(words.encode(), parameters, binary=True).fetchall()
 
 
 def build_graph(connection: Connection, table: str, settings: PgvectorSettings) -> None:
@@ -117,7 +117,9 @@ def build_graph(connection: Connection, table: str, settings: PgvectorSettings) 
         links=sql.Literal(settings.graph_links),
         width=sql.Literal(settings.graph_build_width),
     )
-    connection.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{settings.build_memory_bytes // 1024}kB",))
+    connection.execute(
+        "SELECT set_config('maintenance_work_mem', %s, false)", (f"{settings.build_memory_bytes // 1024}kB",)
+    )
     connection.execute(words)
 
 

@@ -12,14 +12,27 @@ from pydantic import SecretStr
 
 from backends.postgres import FULLTEXT
 from backends.postgres.settings import FulltextSettings
+from memsvc.domain.entries import View, entry_id
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.testing import generations
 from memsvc.testing.lexical import LexicalIndexContract
 from tests.postgres_server import without_tables
 
+ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
+    """Open an index for all tests that leave its generations alone: making tables takes longer than these tests."""
+    url = SecretStr(without_tables("words_shared"))
+    context = BackendContext(directory=tmp_path_factory.mktemp("index"), now=lambda: datetime.now(UTC))
+    with FULLTEXT.open(FulltextSettings(url=url), context) as index:
+        yield index
+
 
 class TestPostgresFulltext(LexicalIndexContract):
-    """One schema for all tests, cleared before each."""
+    """Real tables in schemas of their own."""
 
     @pytest.fixture
     def stack(self) -> Iterator[ExitStack]:
@@ -38,6 +51,19 @@ class TestPostgresFulltext(LexicalIndexContract):
     def index(self, open_index: Callable[[], LexicalIndex]) -> LexicalIndex:
         """Open a fresh index."""
         return open_index()
+
+    @pytest.fixture
+    def live(self, request: pytest.FixtureRequest) -> LexicalIndex:
+        """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
+        name = request.function.__name__
+        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
+        own = own or "generation" in name or "switch" in name or "ping" in name
+        index: LexicalIndex = request.getfixturevalue("index" if own else "shared")
+        if own or index.manifest is None:
+            self.renew(index, 1)
+        else:
+            index.replace({entry.entry_id >> ROW_SHIFT: () for entry in index.inventory()})
+        return index
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:

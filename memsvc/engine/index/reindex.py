@@ -108,8 +108,14 @@ class Reindex:
             return
         for side in self._sides.values():
             if side.is_stale():
-                for step in self._rebuild.run(side):
-                    log.debug("first generation: %s", step)
+                self._begin(side)
+
+    def _begin(self, side: Side) -> None:
+        try:
+            for step in self._rebuild.run(side):
+                log.debug("first generation: %s", step)
+        except ReindexRunningError:
+            log.debug("the first generation of %s is being made by another process", side.kind)
 
     def stale(self) -> list[IndexKind]:
         """Return the indexes that have no generation of the model and analysis in use."""
