@@ -81,7 +81,7 @@ class Kind(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Live(Generic[M]):
-    """The generation that is searched: how its tables' names begin, which no other's ever do, and what it is made of."""
+    """The generation that is searched: how its tables' names begin, which is so once only, and what it is made of."""
 
     base: str
     manifest: M
