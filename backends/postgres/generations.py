@@ -100,7 +100,7 @@ class Generations(Generic[M]):
         self._connections = connections
         self._looking = threading.Lock()
         self._live: Live[M] | None = None
-        self._looked: float | None = None
+        self._looked = 0.0
         with translate(connections.name), connections.lent() as connection:
             require_schema(connection)
             with connection.transaction():
@@ -116,8 +116,9 @@ class Generations(Generic[M]):
         A database that is away changes nothing: whoever then searches is told.
         """
         self._connections.require_open()
-        age = None if self._looked is None else time.monotonic() - self._looked
-        if (self._live is None or age is None or age > FRESH_SECONDS) and self._looking.acquire(blocking=False):
+        is_known = self._live is not None and time.monotonic() - self._looked < FRESH_SECONDS
+        # Who knows of one goes on with it while another thread looks; who knows of none has to wait.
+        if not is_known and self._looking.acquire(blocking=self._live is None):
             try:
                 with suppress(BackendUnavailableError):
                     self._read()
