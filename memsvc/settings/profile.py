@@ -55,10 +55,6 @@ class ProfileDefaults(PydanticBaseSettingsSource):
         if chosen["lexical"] == "qdrant-sparse" and chosen["vectors"] == "qdrant":
             options = _options(known, "vectors")
             found["lexical"]["options"] = {name: options[name] for name in _OF_ONE_SERVER if name in options}
-        url = _options(known, "metadata").get("url")
-        for port, backend in (("vectors", "pgvector"), ("lexical", "pg-fulltext")):
-            if url and chosen[port] == backend:
-                found[port]["options"] = {"url": url}
         # A choice that was made whole, as in tests, is left alone.
         return {port: choice for port, choice in found.items() if isinstance(known.get(port, {}), dict)}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.plugins import load_backend
@@ -37,7 +38,8 @@ def checked(settings: Settings, directory: Path) -> list[Checked]:
     """
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in (*PORTS, *OPTIONAL_PORTS)}
     chosen = {port: choice for port, choice in choices.items() if choice.backend != NO_BACKEND}
-    return [_checked(port, choice, directory) for port, choice in chosen.items()]
+    shared = settings.metadata.options
+    return [_checked(port, choice, directory, shared) for port, choice in chosen.items()]
 
 
 def remarks(settings: Settings) -> Iterator[str]:
@@ -59,9 +61,9 @@ def remarks(settings: Settings) -> Iterator[str]:
         )
 
 
-def _checked(port: str, choice: BackendChoice, directory: Path) -> Checked:
+def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[str, Any]) -> Checked:
     spec = load_backend(SAME_PORT.get(port, port), choice.backend)
-    options = options_of(port, choice, spec.settings)
+    options = options_of(port, choice, spec.settings, {} if port == "metadata" else shared)
     begun, trouble = perf_counter(), ""
     try:
         with spec.open(options, BackendContext(directory=directory / port, now=utc_now)) as backend:

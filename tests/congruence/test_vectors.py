@@ -1,11 +1,9 @@
-"""Qdrant Edge, a Qdrant server's adapter and the reference find the same entries, whatever the filter and whatever was written before."""
+"""Every vector index and the reference find the same entries, whatever the filter and whatever was written before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing
 from random import Random
 from typing import Any
 
@@ -13,8 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from backends.inproc.vectors import VECTORS
+from backends.postgres import PGVECTOR
+from backends.postgres.settings import PgvectorSettings
 from backends.qdrant import EDGE
 from backends.qdrant.server import NAME, QdrantServerIndex
 from backends.qdrant.settings import QdrantEdgeSettings
@@ -22,11 +23,12 @@ from memsvc.domain.entries import Attributes, View, entry_id
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.backend import BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY
-from tests.qdrant_places import context, place, vector_settings
+from tests.postgres_server import without_tables
+from tests.qdrant_places import place, vector_settings
 
 DIMENSION = 8
 OWNERS = ("\x1fada", "\x1fbob")
@@ -65,25 +67,27 @@ def entries(row: int, random: Random) -> list[VectorEntry]:
     ]
 
 
-def _edge(stack: ExitStack, folder: Path) -> VectorIndex:
-    surroundings = BackendContext(directory=folder, now=lambda: datetime.now(UTC))
-    return stack.enter_context(EDGE.open(QdrantEdgeSettings(slice_points=7), surroundings))
-
-
-def _server(stack: ExitStack, _folder: Path) -> VectorIndex:
-    connect, chosen = stack.enter_context(place("local")), vector_settings(batch_points=7)
-    return QdrantServerIndex(connect(chosen, NAME), chosen, context())
-
-
-@pytest.fixture(scope="module", params=[_edge, _server])
+@pytest.fixture(scope="module", params=["qdrant-edge", "pgvector", "qdrant"])
 def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[VectorIndex, VectorIndex]]:
     """Open the reference and the index with the same entries: most packed by the builder, some written later."""
-    opened: Callable[[ExitStack, Path], VectorIndex] = request.param
+
+    def context(name: str) -> BackendContext:
+        return BackendContext(directory=Path(tmp_path_factory.mktemp(name)), now=lambda: datetime.now(UTC))
+
     with ExitStack() as stack:
-        reference = stack.enter_context(VECTORS.open(BackendSettings(), context()))
-        index = opened(stack, tmp_path_factory.mktemp("index"))
+        reference = stack.enter_context(VECTORS.open(BackendSettings(), context("reference")))
+        opened: AbstractContextManager[VectorIndex]
+        if request.param == "qdrant":
+            connect, chosen = stack.enter_context(place("local")), vector_settings(batch_points=7)
+            opened = closing(QdrantServerIndex(connect(chosen, NAME), chosen, context("qdrant")))
+        elif request.param == "qdrant-edge":
+            opened = EDGE.open(QdrantEdgeSettings(slice_points=7), context("edge"))
+        else:
+            url = SecretStr(without_tables("vectors_congruence"))
+            opened = PGVECTOR.open(PgvectorSettings(url=url), context("postgres"))
+        index = stack.enter_context(opened)
         for each in (reference, index):
             random = Random(5)
             made = each.begin(VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1))

@@ -49,11 +49,9 @@ def test_a_server_is_named_once() -> None:
     apart = load_settings(
         profile="cluster", metadata=metadata, vectors=vectors, lexical={"options": {"url": "http://x:1"}}
     )
-    alone = load_settings(profile="postgres", metadata=metadata)
 
     assert both.lexical.options == {"url": QDRANT, "api_key": "k"}
     assert apart.lexical.options == {"url": "http://x:1", "api_key": "k"}
-    assert alone.vectors.options == alone.lexical.options == {"url": POSTGRES}
 
 
 @pytest.mark.parametrize("profile", [Profile.CLUSTER, Profile.POSTGRES])
