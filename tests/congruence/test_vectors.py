@@ -23,7 +23,7 @@ from memsvc.domain.entries import Attributes, View, entry_id
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY
