@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.measuring import Measured
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ def indexing(
         IndexKind.VECTORS: VectorSide(backends.vectors, spaces, tier),
         IndexKind.LEXICAL: LexicalSide(backends.lexical),
     }
+    _warn_of_own_indexes(backends)
     applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
     stack.callback(applying.close)
     leading = Leading(
@@ -83,3 +87,14 @@ def _spaces(backends: Backends, tier: RetrievalTier) -> Spaces:
         space(backends.embedder, is_current=True),
         None if previous is None else space(previous, is_current=False),
     )
+
+
+def _warn_of_own_indexes(backends: Backends) -> None:
+    """Say what several processes on one store would trip over: each change is applied by one of them alone."""
+    own = [port for port in ("vectors", "lexical") if not getattr(backends, port).is_shared]
+    if backends.metadata.is_shared and own:
+        log.warning(
+            "the store may be shared, but these indexes are this process's own: %s; "
+            "run one process on this database, or choose the profile cluster or postgres",
+            ", ".join(own),
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 

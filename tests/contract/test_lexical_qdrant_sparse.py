@@ -13,7 +13,7 @@ from memsvc.domain.entries import row_of
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import generations
 from memsvc.testing.lexical import LexicalIndexContract
-from tests.qdrant_places import PLACES, context, place, sparse_settings
+from tests.qdrant_places import PLACES, context, place, skip_most_filters, sparse_settings
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -69,6 +69,7 @@ class TestQdrantSparse(LexicalIndexContract):
     def live(self, request: pytest.FixtureRequest, connect: Callable[..., Connection]) -> LexicalIndex:
         """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
         name = request.function.__name__
+        skip_most_filters(request)
         own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
         own = own or "generation" in name or "switch" in name or "removed" in name
         index: LexicalIndex = request.getfixturevalue("index" if own else "shared")

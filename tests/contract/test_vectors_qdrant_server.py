@@ -13,7 +13,7 @@ from memsvc.domain.entries import row_of
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing import generations
 from memsvc.testing.vectors import VectorIndexContract
-from tests.qdrant_places import PLACES, context, place, vector_settings
+from tests.qdrant_places import PLACES, context, place, skip_most_filters, vector_settings
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -69,6 +69,7 @@ class TestQdrantServer(VectorIndexContract):
     def live(self, request: pytest.FixtureRequest, connect: Callable[..., Connection]) -> VectorIndex:
         """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
         name = request.function.__name__
+        skip_most_filters(request)
         own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
         own = own or "generation" in name or "switch" in name or "removed" in name
         index: VectorIndex = request.getfixturevalue("index" if own else "shared")
