@@ -65,6 +65,21 @@ def emptied(name: str) -> Iterator[str]:
     yield _address(name)
 
 
+def without_tables(name: str) -> str:
+    """Return the address of a schema without tables; dropping the schema itself takes longer.
+
+    There is one of each name for each process: nobody else may have it meanwhile.
+    """
+    with psycopg.connect(_address(name), autocommit=True) as connection:
+        connection.execute("SET client_min_messages = error")
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(name)))
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (name,)).fetchall()
+        if found:
+            tables = sql.SQL(", ").join(sql.Identifier(table) for (table,) in found)
+            connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(tables))
+    return _address(name)
+
+
 def _run(words: sql.Composed) -> None:
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         connection.execute(words)

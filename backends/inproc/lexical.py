@@ -69,6 +69,8 @@ class InprocLexicalGeneration:
 class InprocLexicalIndex:
     """BM25 over terms kept in a dict; nothing survives closing."""
 
+    is_shared = False
+
     def __init__(self) -> None:
         self._live: InprocLexicalGeneration | None = None
         self._is_closed = False

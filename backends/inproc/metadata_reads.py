@@ -202,6 +202,11 @@ class InprocIndexFeed:
         found = sorted(state.pending.intersection(wanted)) or sorted(state.pending)
         yield [state.outbox[position] for position in found[: max(0, limit)]]
 
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Do nothing: there is nobody else."""
+        yield
+
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those that are applied."""
         return set(positions) - self._state().pending

@@ -63,6 +63,8 @@ class InprocVectorGeneration:
 class InprocVectorIndex:
     """Exact search over vectors kept in a dict; nothing survives closing."""
 
+    is_shared = False
+
     def __init__(self) -> None:
         self._live: InprocVectorGeneration | None = None
         self._is_closed = False

@@ -48,6 +48,8 @@ class QdrantEdgeIndex:
     after that. Who comes too late for that child is told so, and asks the next one.
     """
 
+    is_shared = False
+
     def __init__(self, settings: QdrantEdgeSettings, context: BackendContext) -> None:
         self._settings = settings
         self._directory = context.directory

@@ -106,13 +106,14 @@ def _range(where: Range) -> Condition:
     if any(math.isnan(bound) for bound in given.values()):
         return NOTHING
     if where.field is not Field.CONFIDENCE:
-        given = {name: _whole(name, bound) for name, bound in given.items()}
+        given = {name: whole_bound(name, bound) for name, bound in given.items()}
     test: Condition = {"key": where.field.value, "range": {name: float(bound) for name, bound in given.items()}}
     # Few memories have such a number, and it has no index of its own: their term keeps the others from being read.
     return {"must": [_terms([bounded_term(where.field)]), test]} if where.field in VALIDITY else test
 
 
-def _whole(name: str, bound: float) -> float:
+def whole_bound(name: str, bound: float) -> float:
+    """Return the bound as a whole number that cuts off the same whole numbers; infinities stay."""
     if math.isinf(bound):
         return bound
     return math.floor(bound) if name in {"gt", "lte"} else math.ceil(bound)

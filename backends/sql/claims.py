@@ -16,14 +16,24 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept
+from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept, run_text
+from backends.sql.errors import BACKEND
 from backends.sql.tables import IS_PENDING, outbox
+from memsvc.domain.errors import BackendUnavailableError
 
 CLAIMED = 128
 """Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
 LOOKED_AT = 1024
 """How far down the list of pending changes one looks for some that nobody has."""
+PATIENCE = 60
+"""How often the moment is waited for in which nobody is lent anything."""
+WAIT_MS = 1_000
 _LOCK = 1_835_363_700
+_ALL = 1_835_363_701
+"""The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
+_CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
+_KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
+_NOT_IN_TIME = "55P03"
 CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
 
@@ -36,7 +46,37 @@ def claimed(database: Database, wanted: Sequence[int], limit: int) -> Iterator[l
         yield found
         return
     with database.noting() as connection:
+        run_text(connection, _CLAIM)
         yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True)
+
+
+@contextmanager
+def unclaimed(database: Database) -> Iterator[None]:
+    """Wait until nobody is lent anything, and keep it so.
+
+    Who waits for the lock keeps others from claiming; so it is asked for a little while at a time.
+    """
+    if not database.driver.is_shared:
+        yield
+        return
+    with database.noting() as connection:
+        if not any(_is_unclaimed(connection) for _ in range(PATIENCE)):
+            raise BackendUnavailableError(BACKEND)
+        yield
+
+
+def _is_unclaimed(connection: sa.Connection) -> bool:
+    """Return whether the lock was got, in a part of the transaction that is taken back when it was not."""
+    run_text(connection, "SAVEPOINT waiting")
+    run_text(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
+    try:
+        run_text(connection, _KEEP)
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _NOT_IN_TIME:
+            raise
+        run_text(connection, "ROLLBACK TO SAVEPOINT waiting")
+        return False
+    return True
 
 
 def pending_among(database: Database, positions: Sequence[int]) -> set[int]:

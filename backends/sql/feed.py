@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_from_row, sole_chunk
-from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among
+from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among, unclaimed
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_parameter, listed, rows_of_text, run_kept
@@ -75,6 +75,12 @@ class SqlIndexFeed:
         """Lend changes that no other process has."""
         with claimed(self._database, wanted, max(0, limit)) as rows:
             yield [_change(row) for row in rows]
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Keep every process from being lent changes."""
+        with unclaimed(self._database):
+            yield
 
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those that are applied."""

@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 class TantivyLexicalIndex:
     """Generations as folders side by side, one of them live: the one that the manifest names."""
 
+    is_shared = False
+
     def __init__(self, directory: Path, settings: TantivySettings) -> None:
         self._directory = directory
         self._heap_bytes = settings.writer_heap_bytes

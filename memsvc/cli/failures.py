@@ -109,7 +109,8 @@ def _line(error: Exception, address: str) -> str:
         return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}".removeprefix(": Value error, ")
+            for problem in error.errors()
         )
         return f"The settings are wrong: {wrong}. They come from memsvc.toml and the variables MEMSVC_…."
     return str(error)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.application import Application
-    from memsvc.engine.lifecycle.diagnose import Pinged
     from memsvc.server.app import Server
     from memsvc.server.interceptors.around import Layer
     from memsvc.server.options import ServerOptions
@@ -182,42 +181,34 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
     with told():
         from memsvc import logs  # noqa: PLC0415 - a quick start
         from memsvc.data_directory import owned  # noqa: PLC0415
-        from memsvc.wiring.backends import opened  # noqa: PLC0415
+        from memsvc.wiring.checking import checked, remarks  # noqa: PLC0415
 
         settings = _settings(config, data_dir)
         _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
-        with owned(settings.data_dir, visits=True) as directory, opened(settings, directory.path) as backends:
-            found = [_pinged(pinged, getattr(backends, pinged.port)) for pinged in backends.pinged()]
-    write_table(("port", "backend", "state", "model", ">ms"), found, title=f"Data in {settings.data_dir}")
-    if any(state != "well" for _, _, state, _, _ in found):
+        with owned(settings.data_dir, visits=True) as directory:
+            found = checked(settings, directory.path)
+    rows = [(one.port, one.backend, one.trouble or "well", one.model, f"{one.seconds * MILLI:.1f}") for one in found]
+    columns = ("port", "backend", "state", "model", ">ms")
+    write_table(columns, rows, title=f"Profile {settings.profile}, data in {settings.data_dir}")
+    for line in (*dict.fromkeys(one.advice for one in found if one.advice), *remarks(settings)):
+        write(line)
+    if any(one.trouble for one in found):
         raise typer.Exit(FAILED)
-
-
-def _pinged(pinged: Pinged, backend: Any) -> tuple[str, str, str, str, str]:
-    from time import perf_counter  # noqa: PLC0415
-
-    from memsvc.domain.errors import MemsvcError  # noqa: PLC0415 - a quick start
-    from memsvc.wiring.telling import described  # noqa: PLC0415
-
-    begun = perf_counter()
-    try:
-        pinged.ping()
-        taken = perf_counter() - begun
-        model = described(pinged.port, backend)
-    except MemsvcError as error:
-        return pinged.port, pinged.name, error.message, "", ""
-    return pinged.port, pinged.name, "well", model, f"{taken * MILLI:.1f}"
 
 
 def backends(
     *,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
 ) -> None:
-    """List the backends that can be chosen."""
+    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
     from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
+    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
 
     found = found_backends()
+    with told():
+        settings = _settings(config, None)
     if as_json:
         for each in found:
             write(
@@ -226,8 +217,16 @@ def backends(
                 )
             )
         return
-    rows = [(each.port, each.name, each.distribution, each.target) for each in found]
-    write_table(("port", "backend", "offered by", "object"), rows)
+    rows = []
+    for each in found:
+        profiles = [profile.value for profile, chosen in BACKENDS.items() if chosen.get(each.port) == each.name]
+        is_chosen = getattr(settings, each.port).backend == each.name
+        rows.append(
+            (each.port, each.name, "yes" if is_chosen else "", ", ".join(profiles), each.distribution, each.target)
+        )
+    write_table(
+        ("port", "backend", "chosen", "profiles", "offered by", "object"), rows, title=f"Profile {settings.profile}"
+    )
 
 
 def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +15,13 @@ T = TypeVar("T")
 
 
 class BackendSettings(BaseModel):
-    """Base of every backend's options: frozen, and a name that does not exist is refused by name."""
+    """Base of every backend's options: frozen, and a name that does not exist is refused by name.
+
+    Attributes:
+        from_metadata: Options that are the metadata store's when they are not given, such as where the database is.
+    """
+
+    from_metadata: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

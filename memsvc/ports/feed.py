@@ -45,6 +45,18 @@ class IndexFeed(Protocol):
         """
         ...
 
+    def standing_still(self) -> AbstractContextManager[None]:
+        """Where processes share the store, wait until none is lent changes, and let none be lent any meanwhile.
+
+        So indexes that they share stand still while the context is open, but for what this process itself writes, and
+        what was written to them is among the changes committed before. Where no other process can write to the store
+        there is nothing to wait for. To be open for a moment only.
+
+        Raises:
+            BackendUnavailableError: A process does not give back what it was lent.
+        """
+        ...
+
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those of *positions*, which are not beyond the head, that are applied, by whomever."""
         ...

@@ -45,7 +45,17 @@ class DerivedIndex(Protocol[E_contra]):
     Safe to call from several threads; `replace`, `begin` and `switch` come from one thread at a time.
     An index that was never switched to a generation has no manifest; searches then find nothing, and
     `replace` must not be called.
+
+    Several processes may share an index. Then `replace` is called by all, never for the same memory at a time, and not
+    while one of them switches (`memsvc.ports.feed.IndexFeed.claim` and `standing_still` see to it); one at a time makes
+    a generation; after a switch by one, every search of the others that starts is answered by the new generation, and
+    `manifest` follows within a second, or with the next search or change.
     """
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same entries: then one of them builds for all."""
+        ...
 
     def replace(self, changes: Mapping[int, Sequence[E_contra]]) -> None:
         """Make the entries of each memory (by row) exactly those given; none removes the memory.

@@ -46,7 +46,11 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
         ...
 
     def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
-        """Start a generation with this manifest; its number must be larger than the live one's."""
+        """Start a generation with this manifest; its number must be larger than the live one's.
+
+        Raises:
+            ReindexRunningError: Another process that shares the index is making one, or has just made it.
+        """
         ...
 
     def switch(self, generation: Generation[LexicalEntry]) -> None:

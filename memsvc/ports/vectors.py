@@ -84,7 +84,11 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
         ...
 
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
-        """Start a generation with this manifest; its number must be larger than the live one's."""
+        """Start a generation with this manifest; its number must be larger than the live one's.
+
+        Raises:
+            ReindexRunningError: Another process that shares the index is making one, or has just made it.
+        """
         ...
 
     def switch(self, generation: Generation[VectorEntry]) -> None:

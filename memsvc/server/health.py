@@ -35,6 +35,8 @@ NEEDS: Mapping[str, frozenset[str]] = {
 }
 """The ports without which a name does not serve. Searches do without an index or the model: they are then degraded."""
 AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
+INDEXES = frozenset({"vectors", "lexical"})
+"""Without both of them searches find nothing, as when the server that holds them is away; writes are taken still."""
 
 
 class Health:
@@ -94,7 +96,8 @@ class Health:
     async def _tell(self) -> None:
         replaying = self._edge.application.indexer.replaying
         for name, needs in NEEDS.items():
-            serves = not (needs & self._broken or (replaying and name in AWAIT_REPLAY))
+            is_blind = name == SEARCH_SERVICE and self._broken >= INDEXES
+            serves = not (needs & self._broken or is_blind or (replaying and name in AWAIT_REPLAY))
             status = health_pb2.HealthCheckResponse.SERVING if serves else health_pb2.HealthCheckResponse.NOT_SERVING
             await self.servicer.set(name, status)
             if name == READINESS:

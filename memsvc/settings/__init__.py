@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from platformdirs import user_data_path
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from memsvc.settings.access import AccessSettings
@@ -23,6 +23,7 @@ from memsvc.settings.memories import (
     ReminderSettings,
     SessionSettings,
 )
+from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
 from memsvc.settings.service import (
     BackendChoice,
     BackupSettings,
@@ -62,6 +63,9 @@ class Settings(BaseSettings):
         use_attribute_docstrings=True,
     )
 
+    profile: Profile = Profile.EMBEDDED
+    """Which backends serve the store and the indexes where they are not chosen one by one. embedded: SQLite, Qdrant
+    Edge and Tantivy, in this process. cluster: PostgreSQL and a Qdrant server. postgres: PostgreSQL alone."""
     data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
     """Where everything is kept; by default in the platform's folder for user data. One process at a time opens it."""
     server: ServerSettings = ServerSettings()
@@ -120,6 +124,25 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     """Logging."""
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where settings come from, the first one first."""
+        del dotenv_settings, file_secret_settings
+        return init_settings, env_settings, ProfileDefaults(settings_cls)
+
+    @model_validator(mode="after")
+    def _has_database(self) -> Self:
+        if lacks_database(self.profile, self.metadata.backend, self.metadata.options):
+            raise ValueError(MISSING_URL.format(profile=self.profile.value))
+        return self
+
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     """Read the settings; *overrides* come first, then the environment, then the file.
@@ -152,6 +175,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
                 init_settings,
                 env_settings,
                 TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
+                ProfileDefaults(settings_cls),
             )
 
     return _Sourced(**_unknown_groups(), **overrides)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -73,7 +74,8 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
     optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
     choices |= {port: choice for port, choice in optional.items() if choice.backend != NO_BACKEND}
     specs = {port: load_backend(SAME_PORT.get(port, port), choice.backend) for port, choice in choices.items()}
-    options = {port: _options(port, choice, specs[port].settings) for port, choice in choices.items()}
+    shared = settings.metadata.options
+    options = {port: options_of(port, choice, specs[port].settings, shared) for port, choice in choices.items()}
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
@@ -94,14 +96,22 @@ def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime
     """
     choice = settings.metadata
     spec = load_backend("metadata", choice.backend)
-    options = _options("metadata", choice, spec.settings)
+    options = options_of("metadata", choice, spec.settings, {})
     with spec.open(options, BackendContext(directory=directory / "metadata", now=now)) as store:
         yield store
 
 
-def _options(port: str, choice: BackendChoice, model: type[BackendSettings]) -> BackendSettings:
+def options_of(
+    port: str, choice: BackendChoice, model: type[BackendSettings], shared: Mapping[str, Any]
+) -> BackendSettings:
+    """Check the options of a backend; those it takes from the metadata store's, *shared*, need not be given.
+
+    Raises:
+        StartError: They are wrong.
+    """
+    taken = {name: shared[name] for name in model.from_metadata if name in shared}
     try:
-        return model.model_validate(choice.options)
+        return model.model_validate(taken | choice.options)
     except ValidationError as error:
         wrong = "; ".join(
             f"{port}.options.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memsvc.data_directory import DataDirectory
+from memsvc.domain.errors import ReindexRunningError
 from memsvc.domain.report import IndexKind
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
@@ -19,10 +22,13 @@ from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.performance import Performance
+from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.measuring import Measured
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +56,13 @@ def indexing(
         IndexKind.VECTORS: VectorSide(backends.vectors, spaces, tier),
         IndexKind.LEXICAL: LexicalSide(backends.lexical),
     }
+    _warn_of_own_indexes(backends)
     applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
     stack.callback(applying.close)
-    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles)
+    leading = Leading(
+        backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
+    )
+    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
     upkeep = Upkeep(
@@ -77,3 +87,14 @@ def _spaces(backends: Backends, tier: RetrievalTier) -> Spaces:
         space(backends.embedder, is_current=True),
         None if previous is None else space(previous, is_current=False),
     )
+
+
+def _warn_of_own_indexes(backends: Backends) -> None:
+    """Say what several processes on one store would trip over: each change is applied by one of them alone."""
+    own = [port for port in ("vectors", "lexical") if not getattr(backends, port).is_shared]
+    if backends.metadata.is_shared and own:
+        log.warning(
+            "the store may be shared, but these indexes are this process's own: %s; "
+            "run one process on this database, or choose the profile cluster or postgres",
+            ", ".join(own),
+        )

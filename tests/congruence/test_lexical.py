@@ -1,4 +1,4 @@
-"""Tantivy and the plain index agree on what is found, in which order, and how well it scores."""
+"""Every full-text index and the plain one agree on what is found, in which order, and how well it scores."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from backends.inproc.lexical import LEXICAL
+from backends.postgres import FULLTEXT
+from backends.postgres.settings import FulltextSettings
+from backends.qdrant.sparse import NAME, QdrantSparseIndex
 from backends.tantivy import TANTIVY
 from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Attributes, LexicalEntry, View, entry_id
+from memsvc.domain.entries import Attributes, LexicalEntry, View, entry_id, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
+from tests.postgres_server import without_tables
+from tests.qdrant_places import context as surroundings
+from tests.qdrant_places import place, sparse_settings
 
 Corpus = dict[int, list[LexicalEntry]]
 
@@ -87,16 +94,21 @@ numbers = count(1)
 
 
 class Pair:
-    """Tantivy and the oracle, given the same entries."""
+    """An index and the oracle, given the same entries."""
 
-    def __init__(self, tantivy: LexicalIndex, oracle: LexicalIndex) -> None:
-        self.tantivy = tantivy
+    def __init__(self, index: LexicalIndex, oracle: LexicalIndex, *, counts_exactly: bool) -> None:
+        self.index = index
         self.oracle = oracle
+        self.counts_exactly = counts_exactly
 
     def renew(self, corpus: Corpus) -> None:
         """Start afresh with these entries, so that no removed ones are in the statistics."""
         manifest = LexicalManifest(next(numbers), 0, "test")
-        for index in (self.tantivy, self.oracle):
+        for index in (self.index, self.oracle):
+            if self.counts_exactly and index.manifest is not None:
+                index.replace({row_of(listed.entry_id): () for listed in index.inventory()})
+                index.replace(corpus)
+                continue
             made = index.begin(manifest)
             made.replace(corpus)
             made.seal()
@@ -110,22 +122,50 @@ class Pair:
             [(hit.entry_id, hit.score) for hit in hits]
             for hits in (
                 index.search(query, reach=reach, where=where, limit=limit, deadline=Deadline())
-                for index in (self.tantivy, self.oracle)
+                for index in (self.index, self.oracle)
             )
         ]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Open both indexes once; each example starts a generation."""
+@pytest.fixture(scope="module", params=["tantivy", "pg-fulltext"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Open both indexes once; each example starts afresh."""
 
     def context(folder: Path) -> BackendContext:
         return BackendContext(directory=folder, now=lambda: datetime.now(UTC))
 
     with ExitStack() as stack:
-        tantivy = stack.enter_context(TANTIVY.open(TantivySettings(), context(tmp_path_factory.mktemp("tantivy"))))
+        if request.param == "tantivy":
+            opened = TANTIVY.open(TantivySettings(), context(tmp_path_factory.mktemp("tantivy")))
+        else:
+            url = SecretStr(without_tables("words_congruence"))
+            opened = FULLTEXT.open(FulltextSettings(url=url), context(tmp_path_factory.mktemp("postgres")))
+        index = stack.enter_context(opened)
         oracle = stack.enter_context(LEXICAL.open(BackendSettings(), context(tmp_path_factory.mktemp("inproc"))))
-        yield Pair(tantivy, oracle)
+        yield Pair(index, oracle, counts_exactly=request.param != "tantivy")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Open the words of a Qdrant server, and the oracle."""
+    chosen = sparse_settings()
+    with ExitStack() as stack:
+        connect = stack.enter_context(place("local"))
+        sparse = QdrantSparseIndex(connect(chosen, NAME), chosen, surroundings())
+        oracle = stack.enter_context(LEXICAL.open(BackendSettings(), surroundings()))
+        yield Pair(sparse, oracle, counts_exactly=False)
+
+
+@settings(max_examples=15, deadline=None)
+@given(corpus=corpora(), wanted=searches)
+def test_a_server_finds_the_same(served: Pair, corpus: Corpus, wanted: list[tuple[list[str], Reach, Filter]]) -> None:
+    """Every filter tree and every bag of terms finds the same entries; the scores are the server's own."""
+    served.renew(corpus)
+
+    for query, reach, where in wanted:
+        found, expected = served.search(query, reach, where)
+        assert set(dict(found)) == set(dict(expected))
+        assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -161,12 +201,12 @@ def test_the_same_is_found_after_changes(
 ) -> None:
     """After replacing and removing both hold and find the same; statistics may remember what was removed."""
     pair.renew(before)
-    for index in (pair.tantivy, pair.oracle):
+    for index in (pair.index, pair.oracle):
         index.replace(after)
         index.replace(dict.fromkeys(removed, ()))
 
-    assert set(pair.tantivy.inventory()) == set(pair.oracle.inventory())
+    assert set(pair.index.inventory()) == set(pair.oracle.inventory())
     for query, reach, where in wanted:
         found, expected = pair.search(query, reach, where)
         assert set(dict(found)) == set(dict(expected))
-        assert pair.tantivy.count(reach=reach) == pair.oracle.count(reach=reach)
+        assert pair.index.count(reach=reach) == pair.oracle.count(reach=reach)

@@ -1,9 +1,9 @@
-"""Qdrant Edge and the reference find the same entries, whatever the filter and whatever was written before."""
+"""Every vector index and the reference find the same entries, whatever the filter and whatever was written before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,9 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from backends.inproc.vectors import VECTORS
+from backends.postgres import PGVECTOR
+from backends.postgres.settings import PgvectorSettings
 from backends.qdrant import EDGE
+from backends.qdrant.server import NAME, QdrantServerIndex
 from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import Attributes, View, entry_id
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
@@ -25,6 +29,8 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY
+from tests.postgres_server import without_tables
+from tests.qdrant_places import place, vector_settings
 
 DIMENSION = 8
 OWNERS = ("\x1fada", "\x1fbob")
@@ -63,8 +69,10 @@ def entries(row: int, random: Random) -> list[VectorEntry]:
     ]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[VectorIndex, VectorIndex]]:
+@pytest.fixture(scope="module", params=["qdrant-edge", "pgvector", "qdrant"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[VectorIndex, VectorIndex]]:
     """Open the reference and the index with the same entries: most packed by the builder, some written later."""
 
     def context(name: str) -> BackendContext:
@@ -72,7 +80,16 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[VectorIndex
 
     with ExitStack() as stack:
         reference = stack.enter_context(VECTORS.open(BackendSettings(), context("reference")))
-        index = stack.enter_context(EDGE.open(QdrantEdgeSettings(slice_points=7), context("edge")))
+        opened: AbstractContextManager[VectorIndex]
+        if request.param == "qdrant":
+            connect, chosen = stack.enter_context(place("local")), vector_settings(batch_points=7)
+            opened = closing(QdrantServerIndex(connect(chosen, NAME), chosen, context("qdrant")))
+        elif request.param == "qdrant-edge":
+            opened = EDGE.open(QdrantEdgeSettings(slice_points=7), context("edge"))
+        else:
+            url = SecretStr(without_tables("vectors_congruence"))
+            opened = PGVECTOR.open(PgvectorSettings(url=url), context("postgres"))
+        index = stack.enter_context(opened)
         for each in (reference, index):
             random = Random(5)
             made = each.begin(VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1))

@@ -55,7 +55,7 @@ class Rebuild:
     def _switch(self, draft: Draft, position: int) -> None:
         while self._feed.head() - position > NEARLY:
             position = self._take_over(draft, position)
-        with self._applying.exclusive():
+        with self._feed.standing_still(), self._applying.exclusive():
             while (reached := self._take_over(draft, position)) != position:
                 position = reached
             draft.switch()

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
@@ -15,6 +15,7 @@ from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.sides import Side, VectorSide
 from memsvc.engine.index.troubles import Troubles
+from memsvc.engine.upkeep.leading import Leadership, Leading
 from memsvc.ports.feed import IndexFeed
 
 PATIENCE = 2
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Reindex:
-    """Rebuilds or repairs indexes, one run at a time in the process."""
+    """Rebuilds or repairs indexes, one run at a time in the process, and of all that share an index."""
 
     def __init__(
         self,
@@ -36,8 +37,11 @@ class Reindex:
         rebuild: Rebuild,
         repair: Repair,
         troubles: Troubles | None = None,
+        leading: Leading | None = None,
     ) -> None:
+        """Work on *sides*; of all processes that share one, the one that *leading* chooses builds it."""
         self._feed = feed
+        self._leading = leading
         self._troubles = troubles or Troubles()
         self._sides = sides
         self._rebuild = rebuild
@@ -54,7 +58,7 @@ class Reindex:
         """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
 
         Raises:
-            ReindexRunningError: Another run is under way.
+            ReindexRunningError: Another run is under way, in this process or in another one that shares an index.
             BackendUnavailableError: An index or the embedder cannot be reached; the live generations stay.
         """
         if not self._running.acquire(blocking=False):
@@ -62,7 +66,9 @@ class Reindex:
         try:
             for kind in indexes or tuple(self._sides):
                 side = self._sides[kind]
-                yield from self._told(self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side))
+                with self._lead(side) as leadership:
+                    steps = self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
+                    yield from self._told(steps, leadership)
             yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
         finally:
             self._latest = None
@@ -87,9 +93,16 @@ class Reindex:
         """Return whether an index has a generation that can be written to."""
         return self._sides[kind].is_current()
 
-    def _told(self, steps: Generator[ReindexProgress, None, None]) -> Generator[ReindexProgress, None, None]:
+    def _lead(self, side: Side) -> AbstractContextManager[Leadership | None]:
+        return self._leading.lead() if self._leading is not None and side.is_shared else nullcontext()
+
+    def _told(
+        self, steps: Generator[ReindexProgress, None, None], leadership: Leadership | None
+    ) -> Generator[ReindexProgress, None, None]:
         with closing(steps):
             for step in steps:
+                if leadership is not None:
+                    leadership.require()
                 self._latest = step
                 yield step
 
@@ -101,22 +114,28 @@ class Reindex:
         """Give the indexes of an empty store their first generation, which takes no time worth naming.
 
         An index that was lost while there are memories is left to upkeep: searches are degraded until it is rebuilt.
-        So is one that cannot be made now, as when the model is away.
+        So is one that cannot be made now, as when the model or the index is away, or another process makes it.
         """
         if self._feed.indexable():
             return
         for side in self._sides.values():
-            if not side.is_stale():
-                continue
             try:
-                for step in self._rebuild.run(side):
-                    log.debug("first generation: %s", step)
+                self._begin(side)
             except BackendUnavailableError as error:
-                log.warning("%s: the first generation has to wait: %s", side.kind, error.message)
+                log.warning("the index of %s cannot be reached and is left for later: %s", side.kind, error)
+            except ReindexRunningError:
+                log.info("the index of %s is being made by another process", side.kind)
+
+    def _begin(self, side: Side) -> None:
+        if side.is_stale():
+            with self._lead(side):
+                # It may have been made while the turn was waited for.
+                for step in self._rebuild.run(side) if side.is_stale() else ():
+                    log.debug("first generation: %s", step)
 
     def stale(self) -> list[IndexKind]:
-        """Return the indexes that have no generation of the model and analysis in use."""
-        return [kind for kind, side in self._sides.items() if side.is_stale()]
+        """Return the indexes that have no generation of the model and analysis in use, so far as they can be asked."""
+        return [kind for kind, side in self._sides.items() if _is_surely_stale(side)]
 
     def due(self) -> list[IndexKind]:
         """Return the indexes whose live generation no longer fits: model, analysis, means or graph."""
@@ -128,11 +147,16 @@ class Reindex:
         ]
 
     def broken(self) -> list[IndexKind]:
-        """Return the indexes that cannot be reached, or failed when they were last asked or written to."""
+        """Return the indexes that cannot be reached, or failed when they were last asked or written to.
+
+        Not those of a server: that it cannot be reached breaks nothing that is on it.
+        """
         return [
             kind
             for kind, side in self._sides.items()
-            if not side.is_stale() and (self._troubles.of(kind.value.lower()) or not side.answers())
+            if not side.is_shared
+            and not side.is_stale()
+            and (self._troubles.of(kind.value.lower()) or not side.answers())
         ]
 
     def would_not_race(self, lull: Lull) -> bool:
@@ -225,3 +249,10 @@ class Upkeep:
             log.exception("upkeep failed and will be tried again")
         finally:
             steps.close()
+
+
+def _is_surely_stale(side: Side) -> bool:
+    try:
+        return side.is_stale()
+    except BackendUnavailableError:
+        return False

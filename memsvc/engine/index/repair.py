@@ -75,7 +75,7 @@ class Repair:
         rows = differences.rows
         for start in range(0, len(rows), MEND):
             part = rows[start : start + MEND]
-            with self._applying.exclusive():
+            with self._feed.standing_still(), self._applying.exclusive():
                 side.write(part, self._feed.documents(part))
             yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), side.generation())
 

@@ -9,11 +9,11 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from memsvc.domain.entries import LexicalEntry
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.indexing import Document, LexicalManifest, VectorManifest
 from memsvc.domain.report import IndexKind
 from memsvc.engine.index.centring import Means, means_of
-from memsvc.engine.index.spaces import Spaces
+from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.views import VIEWS, RetrievalTier, lexical_entries
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
@@ -64,6 +64,11 @@ class Side(Protocol):
 
     def generation(self) -> int:
         """Return the number of the live generation, 0 without one."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
         ...
 
     def is_current(self) -> bool:
@@ -135,6 +140,11 @@ class LexicalSide:
     def __init__(self, index: LexicalIndex) -> None:
         self._index = index
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
+        return self._index.is_shared
+
     def generation(self) -> int:
         """Return the number of the live generation, 0 without one."""
         manifest = self._index.manifest
@@ -184,6 +194,11 @@ class VectorSide:
         self._embedding = spaces.current.embedding
         self._views = VIEWS[tier]
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes search and write the same index."""
+        return self._index.is_shared
+
     def generation(self) -> int:
         """Return the number of the live generation, 0 without one."""
         manifest = self._index.manifest
@@ -206,10 +221,27 @@ class VectorSide:
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Make the live entries of *rows* those of *documents*; rows without a document have none."""
         manifest = self._index.manifest
-        space = self._spaces.of(manifest)
-        if manifest is not None and space is not None:
-            entries = space.entries.entries(documents, means_of(manifest))
+        while (space := self._spaces.of(manifest)) is not None and manifest is not None:
+            written = self._written(manifest, space, rows, documents)
+            live = self._index.manifest
+            if written and live is not None and live.generation == manifest.generation:
+                return
+            # Another process switched meanwhile: what was made by the means of one generation is nothing to the next.
+            manifest = live
+
+    def _written(
+        self, manifest: VectorManifest, space: Space, rows: Sequence[int], documents: Sequence[Document]
+    ) -> bool:
+        """Write by a manifest; return False when its generation is no longer the live one."""
+        entries = space.entries.entries(documents, means_of(manifest))
+        try:
             self._index.replace(_changes(rows, entries))
+        except (BackendUnavailableError, DimensionMismatchError):
+            live = self._index.manifest
+            if live is None or live.generation == manifest.generation:
+                raise
+            return False
+        return True
 
     def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
         """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""

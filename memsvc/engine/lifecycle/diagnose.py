@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.context import Severity
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.probing import Probing
@@ -126,7 +126,10 @@ class Diagnose:
             )
 
     def _other_model(self) -> Iterator[Notice]:
-        manifest = self._vectors.manifest
+        try:
+            manifest = self._vectors.manifest
+        except BackendUnavailableError:
+            return
         space = self._spaces.of(manifest)
         if manifest is None or (space is not None and space.is_current):
             return

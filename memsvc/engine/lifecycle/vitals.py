@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.report import BackendHealth, ReindexProgress
@@ -67,8 +68,12 @@ class Vitals:
             storage_bytes=_all_known({"store": self._store.storage_bytes}
                                      | {name: index.storage_bytes for name, index in indexes.items()}),
             entries=_all_known({name: index.count for name, index in indexes.items()}),
-            generations={name: index.manifest.generation for name, index in indexes.items() if index.manifest},
+            generations={name: number for name, index in indexes.items() if (number := _known(partial(_live, index)))},
         )  # fmt: skip
+
+
+def _live(index: VectorIndex | LexicalIndex) -> int:
+    return 0 if index.manifest is None else index.manifest.generation
 
 
 def _known(ask: Callable[[], int]) -> int | None:

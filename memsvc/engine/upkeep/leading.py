@@ -1,4 +1,4 @@
-"""Being the one who does upkeep, of all processes that share a store."""
+"""Being the one who does upkeep, or builds shared indexes, of all processes that share a store."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Leadership:
         is_finished: Set by a run that did all that runs by the clock do; the next one of those is counted from then.
     """
 
-    def __init__(self, leases: Leases, now: Callable[[], datetime], holder: str) -> None:
+    def __init__(
+        self, leases: Leases, now: Callable[[], datetime], holder: str, work: tuple[str, type[MemsvcError]]
+    ) -> None:
         self.is_finished = False
+        self._name, self._refused = work
         self._leases = leases
         self._now = now
         self._holder = holder
@@ -37,7 +40,7 @@ class Leadership:
     def take(self) -> bool:
         """Take or renew the lease; False: another one has it."""
         now = self._now()
-        is_taken = self._leases.take(NAME, holder=self._holder, now=now, until=now + TERM)
+        is_taken = self._leases.take(self._name, holder=self._holder, now=now, until=now + TERM)
         self._until = now + TERM if is_taken else now
         return is_taken
 
@@ -45,26 +48,36 @@ class Leadership:
         """Return when this run still leads.
 
         Raises:
-            MaintenanceRunningError: It gave no sign of life for a whole term, and another one has begun.
+            MemsvcError: It gave no sign of life for a whole term, and another one has begun.
             BackendUnavailableError: The store cannot be reached to take the lease again.
         """
         if self._now() >= self._until and not self.take():
-            raise MaintenanceRunningError
+            raise self._refused
 
     def release(self) -> None:
         """Let the lease go; where that fails it ends by itself."""
         try:
             ended = self._now() if self.is_finished else None
-            self._leases.release(NAME, holder=self._holder, ended=ended)
+            self._leases.release(self._name, holder=self._holder, ended=ended)
         except MemsvcError:
-            log.warning("the maintenance lease could not be released; it ends by itself", exc_info=True)
+            log.warning("the %s lease could not be released; it ends by itself", self._name, exc_info=True)
 
 
 class Leading:
     """Gives the leadership to one run at a time, in this process and in all others on the store."""
 
-    def __init__(self, leases: Leases, now: Callable[[], datetime], new_name: Callable[[], str]) -> None:
-        """Keep it as a lease in the store; *new_name* makes names that nobody else has."""
+    def __init__(
+        self,
+        leases: Leases,
+        now: Callable[[], datetime],
+        new_name: Callable[[], str],
+        work: tuple[str, type[MemsvcError]] = (NAME, MaintenanceRunningError),
+    ) -> None:
+        """Keep it as a lease in the store; *new_name* makes names that nobody else has.
+
+        *work* is what the lease is called, and what is raised when another one has it.
+        """
+        self._work = work
         self._leases = leases
         self._now = now
         self._new_name = new_name
@@ -74,14 +87,15 @@ class Leading:
         """Be the leader while the context is open.
 
         Raises:
-            MaintenanceRunningError: Another run has the leadership.
+            MemsvcError: Another run has the leadership.
             BackendUnavailableError: The store cannot be reached.
         """
-        leadership = Leadership(self._leases, self._now, self._new_name())
+        name, refused = self._work
+        leadership = Leadership(self._leases, self._now, self._new_name(), self._work)
         if not leadership.take():
-            raise MaintenanceRunningError
+            raise refused
         ended = threading.Event()
-        renewing = threading.Thread(target=_renew, args=(leadership, ended), name="maintenance-lease", daemon=True)
+        renewing = threading.Thread(target=_renew, args=(leadership, ended), name=f"{name}-lease", daemon=True)
         renewing.start()
         try:
             yield leadership
@@ -92,7 +106,7 @@ class Leading:
 
     def last_end(self) -> datetime | None:
         """Return when a run came to its end last, in whichever process."""
-        return self._leases.last_end(NAME)
+        return self._leases.last_end(self._work[0])
 
 
 def _renew(leadership: Leadership, ended: threading.Event) -> None:
@@ -101,4 +115,4 @@ def _renew(leadership: Leadership, ended: threading.Event) -> None:
             if not leadership.take():
                 return
         except MemsvcError:
-            log.warning("the maintenance lease could not be renewed and will be tried again", exc_info=True)
+            log.warning("a lease could not be renewed and will be tried again", exc_info=True)

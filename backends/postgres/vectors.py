@@ -1,0 +1,318 @@
+"""The vector index by pgvector: exact for owners of few entries, by a graph for those of many."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from backends.postgres import vector_table as tables
+from backends.postgres.connections import Connection, Connections
+from backends.postgres.errors import GONE, translate
+from backends.postgres.extension import ensure_extension, looks_on, reach_extension
+from backends.postgres.filters import selection
+from backends.postgres.generations import Generations, Kind, Live, Making
+from backends.postgres.inventory import count, largest_owner, listed, storage_bytes
+from backends.postgres.settings import PgvectorSettings
+from backends.postgres.vector_table import Changes
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import Hit, View
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.embedder import Vector
+from memsvc.ports.index import Generation, Listed
+from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
+
+NAME = "pgvector"
+_TRIES = 4
+_SLICE = 256
+"""Memories of one transaction while a generation is made."""
+_REMEMBERED_SECONDS = 60.0
+_REMEMBERED_OWNERS = 10_000
+
+
+def _to_json(manifest: VectorManifest) -> dict[str, Any]:
+    return {
+        "generation": manifest.generation,
+        "model": manifest.model,
+        "dimension": manifest.dimension,
+        "position": manifest.position,
+        "views": [view.name for view in manifest.views],
+        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
+        "mean_samples": manifest.mean_samples,
+        "hnsw": manifest.hnsw,
+    }
+
+
+def _from_json(content: dict[str, Any]) -> VectorManifest:
+    means = {View[name]: tuple(mean) for name, mean in content["means"].items()}
+    views = tuple(View[name] for name in content["views"])
+    return VectorManifest(**{**content, "views": views, "means": means})
+
+
+KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), _to_json, _from_json)
+
+
+class PgvectorGeneration:
+    """A generation that is being made."""
+
+    def __init__(self, making: Making[VectorManifest], settings: PgvectorSettings) -> None:
+        self.making = making
+        self._settings = settings
+        self._lock = threading.Lock()
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given."""
+        manifest = self.making.made.manifest
+        _require_dimensions(changes, manifest.dimension)
+        with self._lock, translate(NAME):
+            for part in tables.sliced(changes, _SLICE):
+                tables.replace(self.making.connection, self.making.made.base, part)
+
+    def seal(self) -> None:
+        """Build the graph when the manifest asks for one, and bring the planner's knowledge up to date."""
+        with self._lock, translate(NAME):
+            if self.making.made.manifest.hnsw:
+                tables.build_graph(self.making.connection, self.making.made.base, self._settings)
+            self.making.connection.execute(f'VACUUM ANALYZE "{self.making.made.base}"'.encode())
+
+    def discard(self) -> None:
+        """Remove the generation, unless it went live."""
+        self.making.discard()
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is searched for."""
+
+    vector: Vector
+    view: View
+    reach: Reach
+    where: Filter | None
+    limit: int
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A search that a thread does meanwhile."""
+
+    hits: Future[list[Hit]]
+    deadline: Deadline
+
+    def result(self) -> list[Hit]:
+        """Wait for the hits, no longer than the deadline allows."""
+        try:
+            return self.hits.result(self.deadline.remaining())
+        except FutureTimeoutError as error:
+            raise DeadlineExceededError(NAME) from error
+
+
+class PgvectorIndex:
+    """A VectorIndex whose generations are tables, shared by any number of processes."""
+
+    is_shared = True
+
+    def __init__(self, settings: PgvectorSettings) -> None:
+        self._settings = settings
+        self._version: tuple[int, ...] = ()
+        self._connections = Connections(NAME, settings, self._prepare)
+        self._making: PgvectorGeneration | None = None
+        self._large: dict[tuple[str, int], tuple[float, bool]] = {}
+        self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
+        try:
+            self._generations = Generations(self._connections, KIND)
+        except BaseException:
+            self._connections.close()
+            raise
+        self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
+
+    @property
+    def manifest(self) -> VectorManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        live = self._generations.live()
+        return None if live is None else live.manifest
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given, in one transaction.
+
+        Entries are centred by the means of one generation; so when another went live meanwhile, nothing is written,
+        and the index counts as unavailable until the caller has made them anew.
+        """
+        live = self._generations.live()
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        _require_dimensions(changes, live.manifest.dimension)
+        with translate(NAME):
+            try:
+                with self._connections.lent() as connection:
+                    tables.replace(connection, live.base, changes)
+            except GONE as error:
+                self._generations.refresh()
+                raise BackendUnavailableError(NAME) from error
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> list[Hit]:
+        """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
+        return self._searched(_Search(vector, view, reach, where, limit, deadline))
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> PendingSearch:
+        """Let a thread search, while the caller does something else."""
+        search = partial(self._searched, _Search(vector, view, reach, where, limit, deadline))
+        try:
+            return _Begun(self._threads.submit(search), deadline)
+        except RuntimeError:
+            # The index was closed, which the result is to say.
+            return Deferred(search)
+
+    def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
+        """Start a generation; one that was begun here before and not switched to is discarded."""
+        self._connections.require_open()
+        if self._making is not None:
+            self._making.discard()
+        making = self._generations.begin(manifest)
+        try:
+            with translate(NAME):
+                tables.create(making.connection, making.made.base, manifest.dimension)
+        except BaseException:
+            making.discard()
+            raise
+        self._making = PgvectorGeneration(making, self._settings)
+        return self._making
+
+    def switch(self, generation: Generation[VectorEntry]) -> None:
+        """Make a sealed generation the live one, and remove the one before."""
+        self._connections.require_open()
+        if not isinstance(generation, PgvectorGeneration) or generation is not self._making:
+            message = "The generation is not the one that was begun last."
+            raise ValueError(message)
+        generation.making.publish()
+        self._making = None
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every entry, ascending."""
+        return listed(self._connections, self._generations, "")
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        return count(self._connections, self._generations, "", None if reach is None else selection(reach, None))
+
+    def loose(self) -> int:
+        """Return 0: what is written later is compared, or joins the graph, as the rest."""
+        self._connections.require_open()
+        return 0
+
+    def graph_pays(self) -> bool:
+        """Return whether one owner has so many entries that a graph answers quicker than comparing them all."""
+        live = self._generations.live()
+        if live is None or not looks_on(self._version) or live.manifest.dimension > tables.GRAPH_DIMENSIONS:
+            return False
+        base, looked, pays = self._graph_pays
+        if base != live.base or time.monotonic() - looked > _REMEMBERED_SECONDS:
+            pays = largest_owner(self._connections, self._generations) >= self._settings.graph_threshold
+            self._graph_pays = (live.base, time.monotonic(), pays)
+        return pays
+
+    def storage_bytes(self) -> int:
+        """Return the bytes of all tables and their indexes."""
+        return storage_bytes(self._connections, self._generations)
+
+    def ping(self) -> None:
+        """Return when the database answers, or raise BackendUnavailableError."""
+        self._connections.require_open()
+        self._generations.refresh()
+
+    def close(self) -> None:
+        """Give connections and threads back, and refuse every later use."""
+        self._connections.close()
+        if self._making is not None:
+            self._making.making.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _searched(self, search: _Search) -> list[Hit]:
+        live = self._generations.live()
+        if search.deadline.passed():
+            raise DeadlineExceededError(NAME)
+        for _ in range(_TRIES):
+            if live is None:
+                return []
+            tables.require_dimension(search.vector, live.manifest.dimension)
+            if search.limit <= 0:
+                return []
+            with translate(NAME, search.deadline):
+                try:
+                    with self._connections.lent(search.deadline) as connection:
+                        return self._nearest(connection, live, search)
+                except GONE:
+                    live = self._generations.refresh()
+        raise BackendUnavailableError(NAME)
+
+    def _nearest(self, connection: Connection, live: Live[VectorManifest], search: _Search) -> list[Hit]:
+        within = selection(search.reach, search.where), int(search.view)
+        target = tables.normalised(search.vector)
+        find = partial(tables.search, connection, live.base, within, target, limit=search.limit)
+        if live.manifest.hnsw and self._is_large(connection, live, search.reach, search.view):
+            found = find(by_graph=True)
+            if len(found) >= search.limit:
+                return [Hit(*hit) for hit in found]
+        # Also when a graph gave less than was asked for: it may have stopped before the filter was met often enough.
+        return [Hit(*hit) for hit in find(by_graph=False)]
+
+    def _is_large(self, connection: Connection, live: Live[VectorManifest], reach: Reach, view: View) -> bool:
+        """Return whether the owner has so many entries that the graph is searched; looked up once a minute."""
+        known = self._large.get((reach.owner, view))
+        if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
+            return known[1]
+        least = self._settings.graph_threshold
+        owner = selection(Reach(reach.owner, ()), None).parameters[0]
+        words = f'SELECT 1 FROM "{live.base}" WHERE owner_key = %s AND view = %s OFFSET %s LIMIT 1'
+        found = connection.execute(words.encode(), (owner, int(view), max(least - 1, 0))).fetchone()
+        if len(self._large) >= _REMEMBERED_OWNERS:
+            self._large.clear()
+        self._large[reach.owner, view] = (time.monotonic(), found is not None)
+        return found is not None
+
+    def _prepare(self, connection: Connection) -> None:
+        if not self._version:
+            self._version = ensure_extension(connection)
+        reach_extension(connection)
+        tables.know_vectors(connection)
+        if looks_on(self._version):
+            # Loads the extension's settings, which are not known before.
+            connection.execute("SELECT '[1]'::vector")
+            connection.execute("SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false)")
+            connection.execute(
+                "SELECT set_config('hnsw.ef_search', %s, false)", (str(self._settings.graph_search_width),)
+            )
+
+
+def _require_dimensions(changes: Changes, dimension: int) -> None:
+    for entries in changes.values():
+        for entry in entries:
+            tables.require_dimension(entry.vector, dimension)
+
+
+@contextmanager
+def _open(settings: PgvectorSettings, _context: BackendContext) -> Iterator[VectorIndex]:
+    index = PgvectorIndex(settings)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)
+"""The vector index by pgvector, as the entry point names it."""

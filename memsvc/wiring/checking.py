@@ -1,0 +1,89 @@
+"""Looking at each chosen backend by itself: whether it opens and answers, and what to do where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from memsvc.domain.errors import MemsvcError
+from memsvc.plugins import load_backend
+from memsvc.ports.backend import BackendContext
+from memsvc.settings import BackendChoice, Settings
+from memsvc.settings.profile import BACKENDS, Profile
+from memsvc.wiring.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
+from memsvc.wiring.telling import described
+
+_SERVERS = {"qdrant": "Qdrant", "qdrant-sparse": "Qdrant", "pgvector": "PostgreSQL", "pg-fulltext": "PostgreSQL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How a backend is: *trouble* is empty when it is well, *advice* helps when it is not; *model* is which one works."""
+
+    port: str
+    backend: str
+    trouble: str
+    advice: str
+    model: str
+    seconds: float
+
+
+def checked(settings: Settings, directory: Path) -> list[Checked]:
+    """Open and ping every chosen backend, one after another, and close it again.
+
+    Raises:
+        PluginError: A backend cannot be chosen.
+        StartError: An option of a backend is wrong.
+    """
+    choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in (*PORTS, *OPTIONAL_PORTS)}
+    chosen = {port: choice for port, choice in choices.items() if choice.backend != NO_BACKEND}
+    shared = settings.metadata.options
+    return [_checked(port, choice, directory, shared) for port, choice in chosen.items()]
+
+
+def remarks(settings: Settings) -> Iterator[str]:
+    """Tell what several processes over one PostgreSQL would trip over with these settings."""
+    if not settings.metadata.options.get("url"):
+        return
+    own = BACKENDS[Profile.EMBEDDED]
+    for port in ("vectors", "lexical"):
+        choice: BackendChoice = getattr(settings, port)
+        if choice.backend == own[port]:
+            yield (
+                f"{port}: {choice.backend} is this process's own; run one process on this database, or set "
+                f"MEMSVC_PROFILE=cluster or postgres."
+            )
+    if settings.profile is not Profile.EMBEDDED and not settings.blobs.options:
+        yield (
+            "blobs: files are kept in the data directory; several processes need one place for them, as in "
+            "MEMSVC_BLOBS__OPTIONS__URL=s3://BUCKET."
+        )
+
+
+def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[str, Any]) -> Checked:
+    spec = load_backend(SAME_PORT.get(port, port), choice.backend)
+    options = options_of(port, choice, spec.settings, {} if port == "metadata" else shared)
+    begun, trouble, model = perf_counter(), "", ""
+    try:
+        with spec.open(options, BackendContext(directory=directory / port, now=utc_now)) as backend:
+            begun = perf_counter()
+            backend.ping()
+            seconds = perf_counter() - begun
+            model = described(port, backend)
+    except MemsvcError as error:
+        seconds, trouble = perf_counter() - begun, error.message
+    advice = _advice(port, choice, options) if trouble else ""
+    return Checked(port, choice.backend, trouble, advice, model, seconds)
+
+
+def _advice(port: str, choice: BackendChoice, options: object) -> str:
+    name = f"MEMSVC_{port.upper()}__OPTIONS__URL"
+    if port == "metadata" and choice.options.get("url"):
+        return f"{port}: is PostgreSQL up, and can it be reached from here? Its address is in {name}."
+    if server := _SERVERS.get(choice.backend):
+        address = "" if server == "PostgreSQL" else f" at {getattr(options, 'url', '')}"
+        return f"{port}: is {server} up, and can it be reached from here{address}? Its address is in {name}."
+    return f"{port}: the log says more with MEMSVC_LOG__LEVEL=DEBUG."

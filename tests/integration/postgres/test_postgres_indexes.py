@@ -1,0 +1,332 @@
+"""The indexes on PostgreSQL: shared by processes, with a graph, when the database goes away, and when it lacks a thing."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+from pydantic import SecretStr, ValidationError
+
+from backends.postgres import FULLTEXT, PGVECTOR
+from backends.postgres.extension import looks_on, parsed
+from backends.postgres.settings import FulltextSettings, PgvectorSettings
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import LexicalEntry, View, entry_id
+from memsvc.domain.errors import (
+    BackendUnavailableError,
+    DeadlineExceededError,
+    MemsvcError,
+    ReindexRunningError,
+)
+from memsvc.domain.filters import AnyOf, Field
+from memsvc.domain.indexing import LexicalManifest, VectorManifest
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.settings import BackendChoice, Settings
+from memsvc.testing import factories
+from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.vectors import vector_entry
+from memsvc.wiring.backends import StartError, opened
+from tests.postgres_server import down, server, without_tables
+
+DIMENSION = 16
+CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
+FIRST = VectorManifest(1, "m", DIMENSION, 1)
+LARGE = 400
+
+
+@pytest.fixture
+def url() -> str:
+    """Give a schema without tables."""
+    return without_tables("indexes")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Hold what is open."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def _words(stack: ExitStack, url: str) -> LexicalIndex:
+    return stack.enter_context(FULLTEXT.open(FulltextSettings(url=SecretStr(url)), CONTEXT))
+
+
+def _vectors(stack: ExitStack, url: str, **options: Any) -> VectorIndex:
+    return stack.enter_context(PGVECTOR.open(PgvectorSettings(url=SecretStr(url), **options), CONTEXT))
+
+
+def _said(row: int, *terms: str) -> dict[int, list[LexicalEntry]]:
+    return {row: [LexicalEntry(entry_id(row, View.CHUNK, 0), terms, factories.attributes(row))]}
+
+
+def _found(index: LexicalIndex, *terms: str) -> list[int]:
+    return [hit.entry_id >> 16 for hit in index.search(terms, reach=REACH, limit=1000, deadline=NO_HURRY)]
+
+
+def _random(count: int, seed: int = 3) -> Any:
+    drawn = np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+def _meant(rows: range, **about: Any) -> dict[int, list[VectorEntry]]:
+    drawn = _random(len(rows))
+    return {row: [vector_entry(factories.attributes(row, **about), drawn[n])] for n, row in enumerate(rows)}
+
+
+def _nearest(index: VectorIndex, vector: Any, limit: int = 10, **more: Any) -> list[int]:
+    hits = index.search(vector, view=View.CHUNK, reach=REACH, limit=limit, deadline=NO_HURRY, **more)
+    return [hit.entry_id >> 16 for hit in hits]
+
+
+def _renew(index: Any, manifest: Any, changes: Any) -> None:
+    made = index.begin(manifest)
+    made.replace(changes)
+    made.seal()
+    index.switch(made)
+
+
+def test_a_switch_by_one_process_is_seen_by_the_others_at_once(stack: ExitStack, url: str) -> None:
+    """By their searches, their changes and their counts, though they were told nothing."""
+    one, other = _words(stack, url), _words(stack, url)
+    _renew(one, LexicalManifest(1, 1, "a"), _said(1, "tea"))
+    assert _found(other, "tea") == [1]
+
+    _renew(one, LexicalManifest(2, 2, "a"), _said(2, "tea"))
+    assert _found(other, "tea") == [2]
+
+    _renew(one, LexicalManifest(3, 3, "a"), _said(3, "tea"))
+    other.replace(_said(4, "tea"))
+    assert _found(one, "tea") == _found(other, "tea") == [3, 4]
+    assert other.manifest == LexicalManifest(3, 3, "a")
+    assert other.count() == 2
+
+
+def test_vectors_made_for_an_earlier_generation_are_refused(stack: ExitStack, url: str) -> None:
+    """They are centred by its means: whoever brings them is told, and then knows the new manifest."""
+    one, other = _vectors(stack, url), _vectors(stack, url)
+    _renew(one, FIRST, {})
+    assert other.manifest == FIRST
+    _renew(one, replace(FIRST, generation=2), _meant(range(1, 3)))
+
+    with pytest.raises(BackendUnavailableError):
+        other.replace(_meant(range(5, 6)))
+
+    assert other.manifest == replace(FIRST, generation=2)
+    assert one.count() == other.count() == 2
+    other.replace(_meant(range(5, 6)))
+    assert sorted(_nearest(one, _random(1)[0])) == [1, 2, 5]
+
+
+def test_one_process_at_a_time_makes_a_generation(stack: ExitStack, url: str) -> None:
+    """Who comes meanwhile, or too late with the same number, is told that another is at it."""
+    one, other = _words(stack, url), _words(stack, url)
+    made = one.begin(LexicalManifest(1, 1, "a"))
+    with pytest.raises(ReindexRunningError):
+        other.begin(LexicalManifest(1, 1, "a"))
+
+    made.seal()
+    one.switch(made)
+
+    with pytest.raises(ReindexRunningError):
+        other.begin(LexicalManifest(1, 1, "a"))
+    other.begin(LexicalManifest(2, 2, "a")).discard()
+    assert other.manifest == LexicalManifest(1, 1, "a")
+
+
+def test_what_a_dead_process_was_making_is_removed_by_the_next(stack: ExitStack, url: str) -> None:
+    """It can no longer go live, and leaves no table behind."""
+    one, other = _words(stack, url), _words(stack, url)
+    made = one.begin(LexicalManifest(1, 1, "a"))
+    made.replace(_said(9, "tea"))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND objid <> 0 "
+            "AND pid <> pg_backend_pid() AND classid = 1835363710"
+        )
+
+    _renew(other, LexicalManifest(1, 1, "a"), _said(1, "tea"))
+
+    with pytest.raises(BackendUnavailableError):
+        made.replace(_said(8, "tea"))
+    with pytest.raises(BackendUnavailableError):
+        one.switch(made)
+    assert _found(one, "tea") == [1]
+    with psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").fetchone()
+    assert tables == (1 + 3,)
+
+
+def test_processes_that_write_the_same_words_count_them_all(stack: ExitStack, url: str) -> None:
+    """They wait for each other and never in a circle; in the end every word is counted, and forgotten, exactly."""
+    indexes = [_words(stack, url) for _ in range(2)]
+    _renew(indexes[0], LexicalManifest(1, 1, "a"), {})
+    terms = [f"w{number}" for number in range(40)]
+
+    def write(which: int) -> None:
+        for turn in range(12):
+            first = 100 * which + turn * 4
+            order = terms if which else terms[::-1]
+            indexes[which].replace({row: _said(row, *order)[row] for row in range(first, first + 4)})
+        indexes[which].replace(dict.fromkeys(range(100 * which, 100 * which + 24), ()))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, range(2)))
+
+    with psycopg.connect(url) as connection:
+        base = connection.execute("SELECT base FROM index_generations").fetchone()
+        assert base is not None
+        counted = connection.execute(f'SELECT DISTINCT held FROM "{base[0]}_w" WHERE word IS NOT NULL').fetchall()
+    assert counted == [(48,)]
+    assert indexes[0].count() == 48
+    indexes[0].replace(dict.fromkeys(range(200), ()))
+    with psycopg.connect(url) as connection:
+        left = connection.execute(f'SELECT count(*) FROM "{base[0]}_w" WHERE word IS NOT NULL').fetchone()
+    assert left == (0,)
+
+
+def test_a_graph_finds_nearly_all_and_filters_leave_nothing_out(stack: ExitStack, url: str) -> None:
+    """Searches of an owner of many entries take it, also for what is written later."""
+    index = _vectors(stack, url, graph_threshold=LARGE, graph_search_width=40)
+    _renew(index, FIRST, _meant(range(1, LARGE)))
+    assert not index.graph_pays()
+    _renew(index, replace(FIRST, generation=2), _meant(range(1, LARGE + 1)))
+    assert index.graph_pays()
+    exact = [_nearest(index, vector) for vector in _random(20, 9)]
+
+    _renew(index, replace(FIRST, generation=3, hnsw=True), _meant(range(1, LARGE + 1)))
+    found = [_nearest(index, vector) for vector in _random(20, 9)]
+    later = vector_entry(factories.attributes(9999), _random(1, 5)[0])
+    index.replace({9999: [later]})
+
+    kept = [len(set(one) & set(other)) for one, other in zip(exact, found, strict=True)]
+    assert sum(kept) >= 0.9 * 20 * 10
+    assert _nearest(index, later.vector)[0] == 9999
+    far = -_random(len(range(1, LARGE + 1)))[6]
+    assert _nearest(index, far, where=AnyOf(Field.ROW, (7,))) == [7]
+    assert len(_nearest(index, far, limit=LARGE + 10)) == LARGE + 1
+
+
+def test_old_versions_of_the_extension_search_without_a_graph() -> None:
+    """Before 0.8 a graph gives up when a filter leaves too little."""
+    assert [looks_on(parsed(version)) for version in ("0.5.1", "0.7.4", "0.8.0", "0.8.5", "1.0", "0.9-dev")] == [
+        False, False, True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_database_that_goes_away_is_found_again(stack: ExitStack, url: str) -> None:
+    """While it is away the index is unavailable, and afterwards the first call works: nothing has to be restarted."""
+    words, vectors = _words(stack, url), _vectors(stack, url)
+    _renew(words, LexicalManifest(1, 1, "a"), _said(1, "tea"))
+    _renew(vectors, FIRST, _meant(range(1, 2)))
+    calls: list[Callable[[], object]] = [
+        lambda: _found(words, "tea"),
+        lambda: words.replace(_said(2, "tea")),
+        lambda: _nearest(vectors, _random(1)[0]),
+        lambda: vectors.replace(_meant(range(2, 3))),
+        words.ping,
+        vectors.ping,
+    ]
+
+    with down():
+        for call in calls:
+            with pytest.raises(BackendUnavailableError):
+                call()
+        assert words.manifest == LexicalManifest(1, 1, "a")
+
+    for call in calls:
+        call()
+    assert _found(words, "tea") == [1, 2]
+    assert len(_nearest(vectors, _random(1)[0])) == 2
+
+
+def test_a_search_ends_soon_after_its_deadline(stack: ExitStack, url: str) -> None:
+    """Also when the server is at something else: the statement is broken off."""
+    words, vectors = _words(stack, url), _vectors(stack, url)
+    _renew(words, LexicalManifest(1, 1, "a"), _said(1, "tea"))
+    _renew(vectors, FIRST, _meant(range(1, 2)))
+    with psycopg.connect(url) as connection:
+        for base, part in connection.execute("SELECT base, kind FROM index_generations").fetchall():
+            connection.execute(f'LOCK TABLE "{base}{"_p" if part == "index_words" else ""}"')
+
+        with pytest.raises(DeadlineExceededError):
+            words.search(["tea"], reach=REACH, limit=1, deadline=Deadline.after(0.2))
+        with pytest.raises(DeadlineExceededError):
+            vectors.search(_random(1)[0], view=View.CHUNK, reach=REACH, limit=1, deadline=Deadline.after(0.2))
+
+    assert _found(words, "tea") == [1]
+    assert _nearest(vectors, _random(1)[0]) == [1]
+
+
+def test_a_missing_extension_is_told_with_what_to_do(stack: ExitStack) -> None:
+    """A user who may not create it is told who can, and how."""
+    name = f"plain_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        stack.callback(_drop, name)
+    place = server().get_uri().replace("postgres:@/postgres", f"{name}@/{name}")
+
+    with pytest.raises(MemsvcError, match="CREATE EXTENSION vector"):
+        _vectors(stack, place)
+
+
+def _drop(name: str) -> None:
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        for kind in ("DATABASE", "ROLE"):
+            connection.execute(sql.SQL(f"DROP {kind} {{}}").format(sql.Identifier(name)))  # type: ignore[arg-type]
+
+
+def test_the_database_is_the_stores_unless_it_is_given(url: str, tmp_path: Path) -> None:
+    """Without either nothing is opened, and the error says what to set, and no password."""
+    chosen = {"vectors": BackendChoice(backend="pgvector"), "lexical": BackendChoice(backend="pg-fulltext")}
+    plain = {port: BackendChoice(backend="inproc") for port in ("embedder", "language_model", "metadata")}
+    embedder = {"embedder": plain["embedder"], "tokenizer": BackendChoice(backend="estimate")}
+    store = BackendChoice(backend="sql", options={"url": url})
+
+    with opened(Settings(metadata=store, **chosen, **embedder), tmp_path) as backends:
+        assert backends.vectors.manifest is None
+        backends.lexical.ping()
+
+    with (
+        pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"),
+        opened(Settings(metadata=plain["metadata"], **chosen, **embedder), tmp_path),
+    ):
+        pass
+    with pytest.raises(ValidationError) as caught:
+        PgvectorSettings(url=SecretStr("mysql://me:secret@x"))
+    assert "secret" not in str(caught.value)
+
+
+def test_searches_go_on_while_generations_follow_each_other(stack: ExitStack, url: str) -> None:
+    """In another process every search sees one whole generation."""
+    one, other = _words(stack, url), _words(stack, url)
+    _renew(one, LexicalManifest(1, 1, "a"), _said(1, "tea"))
+    seen: set[tuple[int, ...]] = set()
+    done = threading.Event()
+
+    def search() -> None:
+        while not done.is_set():
+            seen.add(tuple(_found(other, "tea")))
+
+    with ThreadPoolExecutor(2) as threads:
+        searches = [threads.submit(search) for _ in range(2)]
+        for number in range(2, 8):
+            _renew(one, LexicalManifest(number, 1, "a"), _said(number % 2 + 1, "tea"))
+        done.set()
+        for each in searches:
+            each.result()
+
+    assert seen <= {(1,), (2,)}

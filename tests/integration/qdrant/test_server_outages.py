@@ -1,0 +1,144 @@
+"""The two indexes over a Qdrant server whose connections drop, are refused, and hang."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from backends.qdrant.connection import connected
+from backends.qdrant.server import NAME, QdrantServerIndex
+from backends.qdrant.sparse import NAME as SPARSE_NAME
+from backends.qdrant.sparse import QdrantSparseIndex
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import Hit, View
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.indexing import LexicalManifest, VectorManifest
+from memsvc.testing import factories
+from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.lexical import lexical_entry
+from memsvc.testing.vectors import EAST, unit, vector_entry
+from tests.qdrant_places import context, sparse_settings, vector_settings
+from tests.qdrant_stand_in import Keeper, served
+from tests.tcp_proxy import Proxy, proxy
+
+ROW = 1
+PATIENCE = 60.0
+QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": 20.0}
+
+
+@dataclass
+class Place:
+    """Both indexes behind a proxy to a server that keeps what it is told."""
+
+    proxy: Proxy
+    keeper: Keeper
+    vectors: QdrantServerIndex
+    words: QdrantSparseIndex
+
+    def near(self, deadline: Deadline = NO_HURRY) -> list[Hit]:
+        """Search by meaning."""
+        return self.vectors.search(unit(*EAST), view=View.CHUNK, reach=REACH, limit=9, deadline=deadline)
+
+    def named(self, deadline: Deadline = NO_HURRY) -> list[Hit]:
+        """Search by words."""
+        return self.words.search(["tea"], reach=REACH, limit=9, deadline=deadline)
+
+    def fill(self) -> None:
+        """Make the first generations, each with one memory."""
+        attributes = factories.attributes(ROW)
+        vectors = self.vectors.begin(VectorManifest(generation=1, model="m", dimension=4, position=1))
+        vectors.replace({ROW: [vector_entry(attributes, unit(*EAST))]})
+        vectors.seal()
+        self.vectors.switch(vectors)
+        words = self.words.begin(LexicalManifest(1, 1, "a"))
+        words.replace({ROW: [lexical_entry(attributes, ["tea"])]})
+        words.seal()
+        self.words.switch(words)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """A filled place."""
+    keeper = Keeper()
+    with served(keeper) as port, proxy(port) as between:
+        address = f"http://127.0.0.1:{between.port}"
+        dense, sparse = vector_settings(url=address, **QUICK), sparse_settings(url=address, **QUICK)
+        vectors = QdrantServerIndex(connected(dense, NAME), dense, context())
+        words = QdrantSparseIndex(connected(sparse, SPARSE_NAME), sparse, context())
+        made = Place(between, keeper, vectors, words)
+        made.fill()
+        yield made
+        vectors.close()
+        words.close()
+
+
+def eventually(ask: Callable[[], list[Hit]]) -> list[Hit]:
+    """Return what is found once the server is found again."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ask()
+        except BackendUnavailableError:
+            assert time.monotonic() < until
+
+
+def test_dropped_connections_are_made_anew(place: Place) -> None:
+    """A search after a drop succeeds by itself, or within a second."""
+    for _ in range(3):
+        place.proxy.drop()
+        assert [hit.entry_id for hit in eventually(place.near)] == [hit.entry_id for hit in eventually(place.named)]
+
+
+def test_a_server_that_refuses_is_unavailable_until_it_is_back(place: Place) -> None:
+    """Every call says so, changes nothing, and works afterwards on the same objects."""
+    place.proxy.refuse()
+
+    for call in (place.near, place.named, place.vectors.ping, place.words.ping, place.vectors.count):
+        with pytest.raises(BackendUnavailableError):
+            call()
+    with pytest.raises(BackendUnavailableError):
+        place.vectors.replace({2: [vector_entry(factories.attributes(2), unit(*EAST))]})
+    assert place.vectors.manifest is not None
+
+    place.proxy.listen()
+    assert len(eventually(place.near)) == 1
+    place.vectors.replace({2: [vector_entry(factories.attributes(2), unit(*EAST))]})
+    assert len(place.near()) == 2
+    place.words.ping()
+
+
+def test_a_deadline_ends_a_search_of_a_server_that_hangs(place: Place) -> None:
+    """The caller is told that its time is over, not that the server is away."""
+    place.near(), place.named()
+    place.proxy.hold()
+    try:
+        for ask in (place.near, place.named):
+            with pytest.raises((DeadlineExceededError, BackendUnavailableError)):
+                ask(Deadline.after(0.5))
+    finally:
+        place.proxy.release()
+    assert len(eventually(place.near)) == len(eventually(place.named)) == 1
+
+
+def test_an_index_may_be_opened_before_its_server(place: Place) -> None:
+    """Opening asks nobody; whoever asks for the manifest is told that it cannot be known, not that there is none."""
+    place.proxy.refuse()
+    settings = place.vectors._settings
+    early = QdrantServerIndex(connected(settings, NAME), settings, context())
+    with pytest.raises(BackendUnavailableError):
+        _ = early.manifest
+
+    place.proxy.listen()
+    assert eventually(lambda: [Hit(early.manifest.generation, 0.0)] if early.manifest else [])[0].entry_id == 1
+    early.close()
+
+
+def test_a_server_that_was_started_anew_is_found(place: Place) -> None:
+    """On another port behind the same address, with what it had."""
+    with served(place.keeper) as port:
+        place.proxy.target = port
+        place.proxy.drop()
+        assert len(eventually(place.near)) == len(eventually(place.named)) == 1
