@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memsvc.cli import (
+    bridging,
     capturing,
     changes,
     conflicts,
@@ -73,6 +74,7 @@ app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(contexts.context)
 app.command()(contexts.load)
+app.command()(bridging.mcp)
 app.command("import")(importing.import_memories)
 app.command()(transferring.export)
 app.command()(transferring.import_user)
