@@ -32,8 +32,8 @@ async def recall(asked: Asked, given: Recall) -> Reply:
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
     memories = [shown(hit.memory, place, text=hit.snippet, score=hit.score) for hit in found.hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
-    head = f"{len(memories)} memories, best first. {DATA}" if memories else "Nothing fits."
-    return Reply("\n".join(part for part in (head, lines(memories), note) if part), Shows(memories=memories, note=note))
+    text = f"{len(memories)} memories, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing fits."
+    return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
 
 
 async def context(asked: Asked, given: Context) -> Reply:
@@ -92,5 +92,6 @@ async def recent(asked: Asked, given: Recent) -> Reply:
         return found
 
     memories = [shown(memory, asked.link.place) for memory in await asked.link.call(newest)]
-    head = f"{len(memories)} memories, newest first. {DATA}" if memories else "Nothing is remembered."
-    return Reply("\n".join(part for part in (head, lines(memories)) if part), Shows(memories=memories))
+    if not memories:
+        return Reply("Nothing is remembered.", Shows(memories=[]))
+    return Reply(f"{len(memories)} memories, newest first ({DATA}):\n{lines(memories)}", Shows(memories=memories))

@@ -63,7 +63,7 @@ async def _text(link: Link, uri: str) -> str:
 
 async def _core(link: Link) -> str:
     found = await link.call(lambda: link.here.load_core(time_zone=link.place.time_zone))
-    parts = [DATA]
+    parts = []
     for heading, memories in (
         ("Core", found.core),
         ("Active", found.active),
@@ -71,5 +71,5 @@ async def _core(link: Link) -> str:
         ("Due", found.reminders),
     ):
         if memories:
-            parts.append(f"## {heading}\n\n{lines(shown(memory, link.place) for memory in memories)}")
-    return "\n\n".join(parts)
+            parts.append(f"## {heading} ({DATA})\n\n{lines(shown(memory, link.place) for memory in memories)}")
+    return "\n\n".join(parts) or "Nothing is remembered."

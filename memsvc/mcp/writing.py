@@ -10,7 +10,7 @@ from memsvc.domain.citations import citation
 from memsvc.mcp.answers import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
 from memsvc.mcp.arguments import Capture, Forget, Remember, Reminders, UpdateMemory
 from memsvc.mcp.asking import Asked, Reply
-from memsvc.mcp.showing import DATA, cut
+from memsvc.mcp.showing import DATA, cut, framed
 from memsvc.v1 import capture_pb2 as capturing
 from memsvc.v1 import types_pb2 as types
 
@@ -136,6 +136,7 @@ def _due(found: Iterable[due_reminders.DueReminder], given: list[str]) -> Reply:
         )
         for each in found
     ]
-    head = f"{len(due)} due. {DATA}" if due else "Nothing is due."
-    told = [head, *(f"- {citation(each.id)} ({each.date}) {each.text}" for each in due)]
-    return Reply("\n".join(told), Dues(due=due, acknowledged=given))
+    if not due:
+        return Reply("Nothing is due.", Dues(due=due, acknowledged=given))
+    cited = framed(f"- {citation(each.id)} ({each.date}) {each.text}" for each in due)
+    return Reply(f"{len(due)} due ({DATA}):\n{cited}", Dues(due=due, acknowledged=given))
