@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+
+import anyio.lowlevel
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError
 from memsvc.mcp.place import TIMEOUT_SECONDS, Place
@@ -39,11 +42,11 @@ class Link:
             MemsvcCallError: It failed; when nobody answers, after the patience is at its end.
         """
         try:
-            return await ask()
+            return await _cancellable(ask)
         except MemsvcCallError as error:
             if not is_unreachable(error) or not await self._came_back():
                 raise
-        return await ask()
+        return await _cancellable(ask)
 
     async def _came_back(self) -> bool:
         try:
@@ -51,6 +54,18 @@ class Link:
         except MemsvcCallError:
             return False
         return True
+
+
+async def _cancellable(ask: Callable[[], Awaitable[R]]) -> R:
+    """Return what *ask* returns; a cancellation ends the call of the service, too.
+
+    gRPC raises a bare error of its own for it, which AnyIO would not know as its cancellation, and so end everything.
+    """
+    try:
+        return await ask()
+    except asyncio.CancelledError:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        raise
 
 
 @asynccontextmanager

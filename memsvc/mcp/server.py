@@ -95,13 +95,12 @@ class Handlers:
         return await watched.listen(context, params)
 
 
-def built(place: Place) -> Server[Open]:
-    """Return the server for a place."""
+def built(place: Place, link: Link, watched: Updates) -> Server[Open]:
+    """Return the server for a place, on what is open."""
 
     @asynccontextmanager
     async def lifespan(_: Server[Open]) -> AsyncIterator[Open]:
-        async with linked(place) as link, updates(link) as watched:
-            yield Open(link, watched)
+        yield Open(link, watched)
 
     handlers = Handlers(place)
     return Server(
@@ -129,10 +128,11 @@ def run(place: Place) -> None:
         OSError: A file for TLS cannot be read.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memsvc mcp: %(levelname)s %(message)s")
-    server = built(place)
 
     async def serve() -> None:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        async with linked(place) as link, updates(link) as watched:
+            server = built(place, link, watched)
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
 
     anyio.run(serve)
