@@ -10,8 +10,7 @@ from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError
 
 
-@connected
-def mcp(  # noqa: PLR0913 - an option each
+def _serve(  # noqa: PLR0913 - an option each
     session: Session,
     *,
     agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
@@ -31,7 +30,7 @@ def mcp(  # noqa: PLR0913 - an option each
     from importlib.util import find_spec  # noqa: PLC0415 - a quick start
 
     if find_spec("mcp") is None:
-        message = "MCP needs the package that `pip install 'memsvc[mcp]'` brings; install it, then try again."
+        message = "MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again."
         raise CommandError(message)
     from memsvc.mcp.place import Place  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415
@@ -52,6 +51,9 @@ def mcp(  # noqa: PLR0913 - an option each
             patience_seconds=patience,
         )
     )
+
+
+mcp = connected(_serve, without=("as_json",))
 
 
 def _check_zone(name: str) -> None:

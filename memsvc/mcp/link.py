@@ -44,7 +44,7 @@ class Link:
         try:
             return await _cancellable(ask)
         except MemsvcCallError as error:
-            if not is_unreachable(error) or not await self._came_back():
+            if not is_unreachable(error) or not await _cancellable(self._came_back):
                 raise
         return await _cancellable(ask)
 

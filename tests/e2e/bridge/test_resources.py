@@ -34,7 +34,7 @@ def test_resources_hold_what_is_remembered(bridge: Bridge) -> None:
 @pytest.mark.parametrize("uri", ["memsvc://nothing", "memsvc://memory/nothing", f"memsvc://memory/{uuid.UUID(int=1)}"])
 def test_a_resource_that_is_not_there(bridge: Bridge, uri: str) -> None:
     """It is told, and the session goes on."""
-    with pytest.raises(Exception, match="There is no resource|Nothing was done|No memory"):
+    with pytest.raises(Exception, match=r"There is no resource|Nothing was done|No memory"):
         bridge.ask(bridge.session.read_resource, uri)
     assert bridge.said("recent")
 

@@ -17,8 +17,9 @@ import grpc
 import pytest
 from mcp import Client
 
-from memsvc.engine.access.keys import NewKey
+from memsvc.client import Memsvc
 from memsvc.domain.access import Role
+from memsvc.engine.access.keys import NewKey
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.keyed import ASKING, make_key
@@ -26,42 +27,44 @@ from tests.e2e.bridge.bridging import SECONDS, bridged, parameters
 from tests.e2e.running import ROOT, ServerProcess
 
 
-def test_a_service_that_is_away_is_told_and_found_again(tmp_path: Path) -> None:
-    """The bridge starts without it, says what to do, and goes on when it is there: also after a restart."""
+def test_a_service_that_is_away_is_told_or_waited_for_and_found_again(tmp_path: Path) -> None:
+    """The bridge starts without it, says what to do, and goes on when it is there: also after a restart.
+
+    A call with patience does not notice, and a change happens once.
+    """
     address = f"unix:{tmp_path / 's'}"
     server = ServerProcess(tmp_path / "data", address=address)
-    with bridged(parameters(address, "ada", "--patience", "0.1")) as bridge:
-        listed = bridge.ask(bridge.session.list_tools).tools
-        away = bridge.refused("recall", query="tea")
-        change = bridge.refused("remember", content="I like tea.")
+    with (
+        bridged(parameters(address, "ada", "--patience", "0.1")) as hasty,
+        bridged(parameters(address, "ada", "--patience", str(SECONDS))) as patient,
+    ):
+
+        def waiting(content: str) -> Any:
+            return patient.portal.start_task_soon(patient.session.call_tool, "remember", {"content": content})
+
+        listed = hasty.ask(hasty.session.list_tools).tools
+        away = hasty.refused("recall", query="tea")
+        change = hasty.refused("remember", content="I like tea.")
+        first = waiting("Before.")
         with server:
-            stored = bridge.done("remember", content="I like tea.")
+            begun = first.result(SECONDS)
+            stored = hasty.done("remember", content="I like tea.")
             server.stop()
-            gone = bridge.refused("recent")
+            gone = hasty.refused("recent")
+            second = waiting("之后。")
             server.start()
-            found = bridge.done("recall", query="tea")
+            ended = second.result(SECONDS)
+            found = hasty.done("recall", query="tea", limit=1)
+            kept = patient.done("recent")
 
     assert listed
     assert "cannot be reached" in away
     assert "memsvc serve" in away
     assert address in gone
     assert 'request_id "' in change
+    assert (begun.is_error, ended.is_error) == (False, False)
     assert [each["id"] for each in found["memories"]] == [stored["id"]]
-
-
-def test_a_restart_within_the_patience_is_not_noticed(tmp_path: Path) -> None:
-    """A call that meets no service waits for it, and a change happens once."""
-    server = ServerProcess(tmp_path / "data", address=f"unix:{tmp_path / 's'}")
-    with server, bridged(parameters(server.address, "ada", "--patience", str(SECONDS))) as bridge:
-        bridge.done("remember", content="Before.")
-        server.stop()
-        waiting = bridge.portal.start_task_soon(bridge.session.call_tool, "remember", {"content": "之后。"})
-        server.start()
-        stored = waiting.result(SECONDS)
-        listed = bridge.done("recent")
-
-    assert stored.is_error is False, stored
-    assert [each["text"] for each in listed["memories"]] == ["之后。", "Before."]
+    assert [each["text"] for each in kept["memories"]] == ["之后。", "I like tea.", "Before."]
 
 
 def test_no_scope_but_its_own_is_reached(server: ServerProcess) -> None:
@@ -101,28 +104,24 @@ def test_no_scope_but_its_own_is_reached(server: ServerProcess) -> None:
 def test_a_key_that_may_only_read(tmp_path: Path) -> None:
     """What it may not do is told to the model; without any key it is told where to set one."""
     data = tmp_path / "data"
-    keys = {
-        "writer": make_key(data, NewKey(tenant_id="acme")).text,
-        "reader": make_key(data, NewKey(role=Role.READ_ONLY, tenant_id="acme")).text,
-    }
-    told: dict[str, Any] = {}
+    writer = make_key(data, NewKey(tenant_id="acme")).text
+    reader = make_key(data, NewKey(role=Role.READ_ONLY, tenant_id="acme")).text
     with ServerProcess(data, ASKING) as server:
-        for name in ("writer", "reader", ""):
-            with bridged(parameters(server.bound, "ada", env={"MEMSVC_API_KEY": keys.get(name, "")})) as bridge:
-                told[name] = bridge.call("remember", content=f"I am the {name}.")
-                told[f"{name} reads"] = bridge.call("recent")
-        with bridged(parameters(server.bound, "ada", "--read-only", env={"MEMSVC_API_KEY": keys["reader"]})) as bridge:
-            names = [tool.name for tool in bridge.ask(bridge.session.list_tools).tools]
+        with Memsvc(server.bound, user_id="ada", api_key=writer) as client:
+            client.create("I am the writer.")
+        with bridged(parameters(server.bound, "ada", env={"MEMSVC_API_KEY": reader})) as bridge:
+            refused = bridge.refused("remember", content="I am the reader.")
             recalled = bridge.said("recall", query="who?")
+        with bridged(parameters(server.bound, "ada", "--read-only")) as bridge:
+            keyless = bridge.refused("recall", query="who?")
+            names = [tool.name for tool in bridge.ask(bridge.session.list_tools).tools]
             with pytest.raises(Exception, match="There is no tool 'remember'"):
                 bridge.call("remember", content="x")
 
-    failed = {name for name, result in told.items() if result.is_error}
-    assert failed == {"reader", "", " reads"}
-    assert "Do not try again" in told["reader"].content[0].text
-    assert "MEMSVC_API_KEY" in told[""].content[0].text
-    assert names == ["context", "recall", "get_memory", "recent"]
+    assert "Do not try again" in refused
     assert "I am the writer." in recalled
+    assert "MEMSVC_API_KEY" in keyless
+    assert names == ["context", "recall", "get_memory", "recent"]
 
 
 @dataclass
@@ -144,7 +143,7 @@ class Slow(SearchServiceServicer):
 
 @asynccontextmanager
 async def slow_service(address: str) -> AsyncIterator[Slow]:
-    slow, server = Slow(), grpc.aio.server()
+    slow, server = Slow(), grpc.aio.server()  # type: ignore[abstract]  # nothing else is asked of it
     add_SearchServiceServicer_to_server(slow, server)  # type: ignore[no-untyped-call]
     server.add_insecure_port(address)
     await server.start()
@@ -192,7 +191,7 @@ def test_without_the_package_it_says_what_to_install() -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "memsvc: MCP needs the package that `pip install 'memsvc[mcp]'` brings; install it, then try again.\n"
+        "memsvc: MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again.\n"
     )
 
 
