@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -34,6 +35,7 @@ from memsvc.cli import (
     vault_watching,
     watching,
 )
+from memsvc.cli.failures import PIPE_CLOSED, abandon_stdout
 
 app = typer.Typer(
     name="memsvc",
@@ -116,5 +118,13 @@ def root(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
-    app()
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 141 nobody reads what is written."""
+    stdout = sys.stdout  # Typer puts another in its place when it meets a closed pipe
+    try:
+        try:
+            app()
+        finally:
+            stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+        sys.exit(PIPE_CLOSED)
