@@ -119,7 +119,7 @@ def root(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 141 nobody reads what is written."""
-    stdout = sys.stdout  # Typer puts another in its place when it meets a closed pipe
+    stdout = sys.stdout
     try:
         try:
             app()
@@ -128,3 +128,7 @@ def main() -> None:
     except BrokenPipeError:
         abandon_stdout()
         sys.exit(PIPE_CLOSED)
+    except SystemExit:
+        if sys.stdout is not stdout:  # so Typer leaves it after a closed pipe
+            sys.exit(PIPE_CLOSED)
+        raise
