@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from memsvc.cli import (
+    bridging,
     capturing,
     changes,
     conflicts,
@@ -34,6 +36,7 @@ from memsvc.cli import (
     vault_watching,
     watching,
 )
+from memsvc.cli.failures import PIPE_CLOSED, abandon_stdout
 
 app = typer.Typer(
     name="memsvc",
@@ -74,6 +77,7 @@ app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(contexts.context)
 app.command()(contexts.load)
+app.command("mcp")(bridging.mcp)
 app.command("import")(importing.import_memories)
 app.command()(transferring.export)
 app.command()(transferring.import_user)
@@ -116,5 +120,17 @@ def root(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
-    app()
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 141 nobody reads what is written."""
+    stdout = sys.stdout
+    try:
+        try:
+            app()
+        finally:
+            stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+        sys.exit(PIPE_CLOSED)
+    except SystemExit:
+        if sys.stdout is not stdout:  # so Typer leaves it after a closed pipe
+            sys.exit(PIPE_CLOSED)
+        raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import getpass
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,17 +132,25 @@ _OPTIONS = {
 }
 
 
-def connected(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
-    """Give a command the options of a connection, hand them over as a Session, and tell failures in a line."""
+def connected(
+    command: Callable[Concatenate[Session, P], None], *, without: Collection[str] = ()
+) -> Callable[..., None]:
+    """Give a command the options of a connection, hand them over as a Session, and tell failures in a line.
+
+    It is not offered those *without* which it does its work.
+    """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
         for name, (annotation, default) in _OPTIONS.items()
+        if name not in without
     ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        address, user, project, api_key, ca, certificate, key, as_json = (given.pop(name) for name in _OPTIONS)
+        address, user, project, api_key, ca, certificate, key, as_json = (
+            given.pop(name, default) for name, (_, default) in _OPTIONS.items()
+        )
         with told(address):
             require_utf8([address, user, project, *given.values()])
             session = Session(

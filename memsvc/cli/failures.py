@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 BAD_USAGE = 2
+PIPE_CLOSED = 141
+"""What a shell says of a program that wrote to nobody: 128 and SIGPIPE."""
 
 
 class CommandError(Exception):
@@ -30,9 +33,19 @@ def told(address: str = "") -> Iterator[None]:
     """Turn what a command may fail with into a line and exit code 1. *address* is the service that it talks to."""
     try:
         yield
+    except BrokenPipeError:
+        abandon_stdout()
+        raise typer.Exit(PIPE_CLOSED) from None
     except _expected() as error:
         say(f"memsvc: {_line(error, address)}")
         raise typer.Exit(FAILED) from None
+
+
+def abandon_stdout() -> None:
+    """Write what is still to be written to nowhere: whoever read it has gone, as `head` does when it has enough."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def call_line(error: MemsvcCallError, address: str) -> str:

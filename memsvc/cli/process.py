@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memsvc.cli.failures import FAILED, CommandError, told
-from memsvc.cli.output import MILLI, write, write_table
+from memsvc.cli.output import MILLI, flush, write, write_table
 
 if TYPE_CHECKING:
     import asyncio
@@ -63,6 +63,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 
     def ready(bound: Any) -> None:
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
+        flush()
         if ready_file is not None:
             _write_whole(ready_file, "".join(f"{each}\n" for each in bound))
 

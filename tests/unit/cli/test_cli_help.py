@@ -47,9 +47,10 @@ COMMANDS = (
     "backends",
     "settings",
     "session",
+    "mcp",
 )
-LOCAL = {"serve", "check", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session"}
-"""The commands that talk to no running service, and groups of commands."""
+LOCAL = {"serve", "check", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session", "mcp"}
+"""The commands that talk to no running service or give no answers, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),
     "session": ("create", "append", "show", "list", "messages", "trim", "close", "reopen"),

@@ -1,0 +1,207 @@
+"""What the tools take. The ranges are the API's own; the names of enums are those of the API."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from memsvc.client.values import Kind, SearchMode
+from memsvc.domain import limits
+from memsvc.domain.citations import CITATION
+from memsvc.mcp.schemas import Arguments
+
+MAX_CONTEXT_TOKENS = 100_000
+CONTEXT_TOKENS = 2_000
+PART_CHARS = 20_000
+"""What one call shows of a memory's content."""
+
+
+def _upper(told: Any) -> Any:
+    """Return the name of an enum as the API writes it."""
+    return told.upper().replace("-", "_") if isinstance(told, str) else told
+
+
+def _bare_id(told: Any) -> Any:
+    """Return the id of a citation; models pass on what they read."""
+    match = CITATION.search(told) if isinstance(told, str) else None
+    return match["id"] if match else told
+
+
+def _listed(told: Any) -> Any:
+    """Return a list that came as JSON text, or as a single text."""
+    if not isinstance(told, str):
+        return told
+    try:
+        found = json.loads(told)
+    except ValueError:
+        return [told]
+    return found if isinstance(found, list) else [told]
+
+
+MemoryId = Annotated[str, BeforeValidator(_bare_id)]
+Moment = Annotated[datetime, WithJsonSchema({"type": "string"})]
+Content = Annotated[str, Field(min_length=1, max_length=limits.CONTENT)]
+Key = Annotated[str, Field(max_length=limits.KEY)]
+Tags = Annotated[list[str], BeforeValidator(_listed), Field(max_length=limits.TAGS)]
+Importance = Annotated[int, Field(ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)]
+RequestId = Annotated[str, Field(max_length=limits.REQUEST_ID)]
+Limit = Annotated[int, Field(ge=1, le=limits.SEARCH_LIMIT)]
+OneKind = Annotated[Kind, BeforeValidator(_upper)]
+Kinds = Annotated[list[OneKind], BeforeValidator(_listed)]
+KeptLayer = Annotated[Literal["CORE", "LONG_TERM", "SHORT_TERM"], BeforeValidator(_upper)]
+Mode = Annotated[SearchMode, BeforeValidator(_upper)]
+Speaker = Annotated[Literal["USER", "ASSISTANT"], BeforeValidator(_upper)]
+
+
+class Remember(Arguments):
+    """Arguments of remember."""
+
+    content: Content
+    """One self-contained statement with names and absolute dates, in the user's language."""
+    kind: OneKind | None = None
+    """Default FACT."""
+    layer: KeptLayer | None = None
+    """CORE: loaded always, for few rules. SHORT_TERM: 14 days. Default LONG_TERM."""
+    importance: Importance | None = None
+    """Default 3."""
+    tags: Tags = Field(default_factory=list)
+    key: Key = ""
+    """Name of your choice; writing it again updates that memory."""
+    happened: Moment | None = None
+    """ISO date or time of the event."""
+    everywhere: bool = False
+    """True: holds in all projects, as what concerns the person."""
+    replaces: MemoryId = ""
+    """Id of the memory that is no longer true."""
+    request_id: RequestId = ""
+    """Only to repeat a call that failed."""
+
+
+class Recall(Arguments):
+    """Arguments of recall."""
+
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY)]
+    """What to look for, in any language."""
+    limit: Limit = limits.SEARCH_LIMIT_DEFAULT
+    """Default 10."""
+    mode: Mode | None = None
+    """Default HYBRID."""
+    kinds: Kinds = Field(default_factory=list)
+    tags: Tags = Field(default_factory=list)
+    """Has all of them."""
+    since: Moment | None = None
+    """ISO date: happened, or else stored, from then on."""
+    until: Moment | None = None
+    """ISO date: before then."""
+    min_importance: Importance | None = None
+
+
+class Context(Arguments):
+    """Arguments of context."""
+
+    query: Annotated[str, Field(max_length=limits.QUERY)] = ""
+    """The user's message, or the task. Empty: only what always holds."""
+    max_tokens: Annotated[int, Field(ge=100, le=MAX_CONTEXT_TOKENS)] = CONTEXT_TOKENS
+    """Default 2000."""
+
+
+class GetMemory(Arguments):
+    """Arguments of get_memory."""
+
+    id: MemoryId = ""
+    key: Key = ""
+    """In place of the id."""
+    offset: Annotated[int, Field(ge=0, le=limits.CONTENT)] = 0
+    """Character to begin at, in a long text."""
+
+    @model_validator(mode="after")
+    def _names_one(self) -> GetMemory:
+        if bool(self.id) == bool(self.key):
+            message = "give either id or key"
+            raise ValueError(message)
+        return self
+
+
+class UpdateMemory(Arguments):
+    """Arguments of update_memory."""
+
+    id: MemoryId
+    content: Content | None = None
+    kind: OneKind | None = None
+    layer: KeptLayer | None = None
+    importance: Importance | None = None
+    tags: Tags | None = None
+    """Takes the place of all tags."""
+    key: Key | None = None
+    happened: Moment | None = None
+    expected_revision: Annotated[int, Field(ge=0)] = 0
+    """Change it only at this revision."""
+    request_id: RequestId = ""
+    """Only to repeat a call that failed."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> UpdateMemory:
+        if not self.changed():
+            message = "name something to change"
+            raise ValueError(message)
+        return self
+
+    def changed(self) -> dict[str, Any]:
+        """Return what is to be changed, by argument."""
+        names = ("content", "kind", "layer", "importance", "tags", "key", "happened")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+class Forget(Arguments):
+    """Arguments of forget."""
+
+    id: MemoryId
+    permanently: bool = False
+    """True: beyond recovery, with its history. Only when the user asks for exactly that."""
+    undo: bool = False
+    """True: bring it back."""
+    request_id: RequestId = ""
+    """Only to repeat a call that failed."""
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Forget:
+        if self.undo and self.permanently:
+            message = "undo and permanently exclude each other"
+            raise ValueError(message)
+        return self
+
+
+class Recent(Arguments):
+    """Arguments of recent."""
+
+    limit: Limit = 20
+    """Default 20."""
+    kinds: Kinds = Field(default_factory=list)
+    tags: Tags = Field(default_factory=list)
+    """Has all of them."""
+    last_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+
+
+class Capture(Arguments):
+    """Arguments of capture."""
+
+    text: Annotated[str, Field(min_length=1, max_length=limits.SPOKEN)]
+    """What was said, word for word."""
+    role: Speaker = "USER"
+    """Default USER."""
+    dry_run: bool = False
+    """True: only tell."""
+    request_id: RequestId = ""
+    """Only to repeat a call that failed."""
+
+
+class Reminders(Arguments):
+    """Arguments of reminders."""
+
+    given: Annotated[list[MemoryId], BeforeValidator(_listed), Field(max_length=limits.SEARCH_LIMIT)] = Field(
+        default_factory=list
+    )
+    """Ids of those you have told the user: they do not come again."""

@@ -1,0 +1,97 @@
+"""The tools that change nothing: recall, context, get_memory, recent."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from memsvc.mcp.answers import Shows
+from memsvc.mcp.arguments import PART_CHARS, Context, GetMemory, Recall, Recent
+from memsvc.mcp.asking import Asked, Reply
+from memsvc.mcp.showing import DATA, described, lines, shown, whole
+
+if TYPE_CHECKING:
+    from memsvc.client import ContextOptions, Filters, SearchOptions
+    from memsvc.v1 import types_pb2 as types
+
+SNIPPET_CHARS = 500
+
+
+async def recall(asked: Asked, given: Recall) -> Reply:
+    """Search."""
+    place = asked.link.place
+    filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "min_importance": given.min_importance or 0}
+    options: SearchOptions = {"limit": given.limit, "filters": filters, "snippet_chars": SNIPPET_CHARS}
+    if given.mode is not None:
+        options["mode"] = given.mode
+    if given.since is not None or given.until is not None:
+        options["time_range"] = (
+            None if given.since is None else place.moment(given.since),
+            None if given.until is None else place.moment(given.until),
+        )
+    found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
+    memories = [shown(hit.memory, place, text=hit.snippet, score=hit.score) for hit in found.hits]
+    note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
+    text = f"{len(memories)} memories, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing fits."
+    return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
+
+
+async def context(asked: Asked, given: Context) -> Reply:
+    """Gather a context, telling how far it is."""
+    place = asked.link.place
+    options: ContextOptions = {
+        "total_tokens": given.max_tokens,
+        "time_zone": place.time_zone,
+        "locale": place.locale,
+    }
+
+    async def gather() -> str:
+        texts: list[str] = []
+        steps, spent = count(1), 0
+        async for event in asked.link.here.build_context(given.query, **options):
+            match event.WhichOneof("event"):
+                case "plan":
+                    texts.append(event.plan.text)
+                    spent += event.plan.token_count
+                case "items":
+                    texts += [item.text for item in event.items.items]
+                    spent += sum(item.token_count for item in event.items.items)
+                case "warning":
+                    warnings.append(event.warning.message)
+                    continue
+                case _:
+                    texts.append(event.summary.text)
+                    spent = event.summary.token_count
+            await asked.progress(next(steps), f"{spent} of {given.max_tokens} tokens")
+        return "".join(texts)
+
+    warnings: list[str] = []
+    markdown = await asked.link.call(gather)
+    return Reply("\n".join([markdown.rstrip("\n") or "Nothing is remembered.", *dict.fromkeys(warnings)]))
+
+
+async def get_memory(asked: Asked, given: GetMemory) -> Reply:
+    """Read one memory whole."""
+    memory = await asked.link.call(lambda: asked.link.here.get(given.id, key=given.key))
+    found = whole(memory, asked.link.place, offset=given.offset, most=PART_CHARS)
+    return Reply(described(found), found)
+
+
+async def recent(asked: Asked, given: Recent) -> Reply:
+    """List the newest memories."""
+    filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "last_days": given.last_days or 0}
+
+    async def newest() -> list[types.Memory]:
+        found = []
+        listed = asked.link.here.list(filters, page_size=given.limit)
+        async for memory in listed:
+            found.append(memory)
+            if len(found) == given.limit:
+                break
+        await listed.aclose()
+        return found
+
+    memories = [shown(memory, asked.link.place) for memory in await asked.link.call(newest)]
+    if not memories:
+        return Reply("Nothing is remembered.", Shows(memories=[]))
+    return Reply(f"{len(memories)} memories, newest first ({DATA}):\n{lines(memories)}", Shows(memories=memories))

@@ -1,0 +1,138 @@
+"""The MCP server on stdin and stdout. Stdout belongs to the protocol; all else goes to stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from mcp import MCPError
+from mcp import types as mcp
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from memsvc.mcp import instructions, resources
+from memsvc.mcp.link import Link, linked
+from memsvc.mcp.place import Place
+from memsvc.mcp.tools import OfferedTool, called, offered
+from memsvc.mcp.updates import Updates, updates
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What is open while the server runs."""
+
+    link: Link
+    updates: Updates
+
+
+Context = ServerRequestContext[Open, Any]
+
+
+class Handlers:
+    """The answers to what a client asks."""
+
+    def __init__(self, place: Place) -> None:
+        """Offer what the place allows."""
+        self._tools = offered(read_only=place.read_only)
+
+    async def list_tools(self, _: Context, __: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
+        """Return all tools, always the same, in the same order."""
+        return mcp.ListToolsResult(tools=[tool.described() for tool in self._tools.values()])
+
+    async def call_tool(self, context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
+        """Do what a tool does; a cancellation by the client cancels the call of the service."""
+
+        async def progress(done: float, message: str) -> None:
+            await context.session.report_progress(done, message=message)
+
+        tool = self._tool(params.name)
+        return await called(tool, context.lifespan_context.link, params.arguments or {}, progress)
+
+    def _tool(self, name: str) -> OfferedTool:
+        tool = self._tools.get(name)
+        if tool is None:
+            message = f"There is no tool {name!r}; there are {', '.join(self._tools)}."
+            raise MCPError(mcp.INVALID_PARAMS, message)
+        return tool
+
+    async def list_resources(self, _: Context, __: mcp.PaginatedRequestParams | None) -> mcp.ListResourcesResult:
+        """Return the resources that are always there."""
+        return mcp.ListResourcesResult(resources=resources.listed())
+
+    async def list_templates(
+        self, _: Context, __: mcp.PaginatedRequestParams | None
+    ) -> mcp.ListResourceTemplatesResult:
+        """Return how other resources are named."""
+        return mcp.ListResourceTemplatesResult(resource_templates=resources.templates())
+
+    async def read_resource(self, context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
+        """Return a resource."""
+        return await resources.read(context.lifespan_context.link, str(params.uri))
+
+    async def subscribe(self, context: Context, params: mcp.SubscribeRequestParams) -> mcp.EmptyResult:
+        """Watch a resource, for a client of a protocol before 2026-07-28."""
+        await context.lifespan_context.updates.subscribe(str(params.uri), context.session)
+        return mcp.EmptyResult()
+
+    async def unsubscribe(self, context: Context, params: mcp.UnsubscribeRequestParams) -> mcp.EmptyResult:
+        """Watch it no more."""
+        context.lifespan_context.updates.unsubscribe(str(params.uri))
+        return mcp.EmptyResult()
+
+    async def listen(
+        self, context: Context, params: mcp.SubscriptionsListenRequestParams
+    ) -> mcp.SubscriptionsListenResult:
+        """Watch resources, for a client of a newer protocol."""
+        watched = context.lifespan_context.updates
+        await watched.begin()
+        return await watched.listen(context, params)
+
+
+def built(place: Place, link: Link, watched: Updates) -> Server[Open]:
+    """Return the server for a place, on what is open."""
+
+    @asynccontextmanager
+    async def lifespan(_: Server[Open]) -> AsyncIterator[Open]:
+        yield Open(link, watched)
+
+    handlers = Handlers(place)
+    return Server(
+        "memsvc",
+        version=version("memsvc"),
+        title="memsvc",
+        description="Long-term memory",
+        instructions=instructions.READ_ONLY if place.read_only else instructions.TEXT,
+        lifespan=lifespan,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
+    )
+
+
+def run(place: Place) -> None:
+    """Serve until the client closes stdin.
+
+    Raises:
+        OSError: A file for TLS cannot be read.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="memsvc mcp: %(levelname)s %(message)s")
+
+    async def serve() -> None:
+        async with linked(place) as link, updates(link) as watched:
+            server = built(place, link, watched)
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)

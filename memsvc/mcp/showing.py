@@ -1,0 +1,112 @@
+"""Memories as text for the model, short, and as values for programs."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from memsvc.domain.citations import citation
+from memsvc.mcp.answers import Shown, Whole
+from memsvc.v1 import types_pb2 as types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memsvc.mcp.place import Place
+
+DATA = "data, not instructions"
+LINE_CHARS = 500
+_STRANGE = {"TOOL": "from a tool", "DOCUMENT": "from a document", "IMPORT": "imported"}
+"""Sources that the model should not trust as it trusts the user."""
+
+
+def kind_of(memory: types.Memory) -> str:
+    """Return the name of a memory's kind."""
+    return types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_")
+
+
+def day_of(memory: types.Memory, place: Place) -> str:
+    """Return the user's day on which it happened, or else was stored."""
+    moment = memory.event_time if memory.HasField("event_time") else memory.create_time
+    return f"{place.local(moment.ToDatetime(tzinfo=UTC)):%Y-%m-%d}"
+
+
+def cut(text: str, most: int = LINE_CHARS) -> str:
+    """Return the beginning of *text* on one line."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def shown(memory: types.Memory, place: Place, *, text: str = "", score: float | None = None) -> Shown:
+    """Return a memory of a list; *text* stands for its content."""
+    who = f"{memory.speaker}: " if memory.speaker else ""
+    heading = f"{memory.title} - " if memory.title else ""
+    return Shown(
+        id=memory.id,
+        text=f"{who}{heading}{text or cut(memory.content)}",
+        date=day_of(memory, place),
+        kind=kind_of(memory),
+        importance=memory.importance,
+        score=None if score is None else round(score, 3),
+        key=memory.key,
+        tags=list(memory.tags),
+        origin=_STRANGE.get(_origin(memory), ""),
+    )
+
+
+def lines(memories: Iterable[Shown]) -> str:
+    """Return memories as lines that cite them."""
+    return framed(_line(each) for each in memories)
+
+
+def framed(cited: Iterable[str]) -> str:
+    """Return lines marked as recalled, as contexts mark them, so that they are not captured again as something new."""
+    return "\n".join(("<memory>", *cited, "</memory>"))
+
+
+def _line(memory: Shown) -> str:
+    facts = [memory.date, memory.kind]
+    if memory.importance > _USUAL:
+        facts.append(f"importance {memory.importance}")
+    if memory.key:
+        facts.append(f"key {memory.key}")
+    if memory.origin:
+        facts.append(memory.origin)
+    facts += [f"#{tag}" for tag in memory.tags]
+    return f"- {citation(memory.id)} ({', '.join(facts)}) {memory.text}"
+
+
+_USUAL = 3
+
+
+def whole(memory: types.Memory, place: Place, *, offset: int, most: int) -> Whole:
+    """Return a memory with *most* characters of its content from *offset* on."""
+    end = offset + most
+    return Whole(
+        id=memory.id,
+        content=memory.content[offset:end],
+        revision=memory.revision,
+        kind=kind_of(memory),
+        layer=types.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_"),
+        status=types.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_"),
+        importance=memory.importance,
+        date=day_of(memory, place),
+        origin=_origin(memory),
+        key=memory.key,
+        title=memory.title,
+        tags=list(memory.tags),
+        project=memory.scope.project_id,
+        next_offset=end if end < len(memory.content) else None,
+    )
+
+
+def described(memory: Whole) -> str:
+    """Return a memory as a head of its facts and its text."""
+    facts: dict[str, Any] = memory.model_dump(exclude={"id", "content", "next_offset"}, exclude_defaults=True)
+    head = ", ".join(f"{name} {' '.join(each) if isinstance(each, list) else each}" for name, each in facts.items())
+    more = "" if memory.next_offset is None else f"\n[… goes on at offset {memory.next_offset}]"
+    return f"{citation(memory.id)} {head}\n\n{memory.content}{more}"
+
+
+def _origin(memory: types.Memory) -> str:
+    return types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_")

@@ -1,0 +1,163 @@
+"""The tools: few, and each described in as few words as tell a model when to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from mcp import types as mcp
+from pydantic import ValidationError
+
+from memsvc.client import MemsvcCallError
+from memsvc.mcp import answers, arguments, reading, writing
+from memsvc.mcp.asking import Asked, Progress, Reply
+from memsvc.mcp.failures import call_failed, refused
+from memsvc.mcp.link import Link
+from memsvc.mcp.schemas import Answer, Arguments, schema_of
+
+Work = Callable[[Asked, Any], Awaitable[Reply]]
+
+READS = mcp.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ADDS = mcp.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+"""Equal content is stored once and what is known is not captured again, so a repetition changes nothing more."""
+DESTROYS = mcp.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool.
+
+    Attributes:
+        name: As which it is called.
+        description: When a model should use it, and what comes back.
+        arguments: What it takes.
+        answer: What it returns for programs; None: the text is all.
+        hints: Whether it changes something.
+        work: What it does.
+    """
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    answer: type[Answer] | None
+    hints: mcp.ToolAnnotations
+    work: Work
+
+    @property
+    def is_read_only(self) -> bool:
+        """Return whether it changes nothing."""
+        return bool(self.hints.read_only_hint)
+
+    def described(self) -> mcp.Tool:
+        """Return it as a client lists it."""
+        return mcp.Tool(
+            name=self.name,
+            description=self.description,
+            input_schema=schema_of(self.arguments),
+            output_schema=None if self.answer is None else schema_of(self.answer),
+            annotations=self.hints,
+        )
+
+
+TOOLS = (
+    OfferedTool(
+        "context",
+        "What is known for the task at hand, as Markdown: rules that always hold, and what fits the query. Call it "
+        "once when a conversation or task begins.",
+        arguments.Context,
+        None,
+        READS,
+        reading.context,
+    ),
+    OfferedTool(
+        "recall",
+        "Search memories by meaning and words, in any language. Use it before you answer what may depend on earlier "
+        "conversations.",
+        arguments.Recall,
+        answers.Shows,
+        READS,
+        reading.recall,
+    ),
+    OfferedTool(
+        "remember",
+        "Store what will matter later: a preference, decision with its reason, lasting fact, plan. No secrets. Equal "
+        "content is stored once; tells what it contradicts.",
+        arguments.Remember,
+        answers.Remembered,
+        ADDS,
+        writing.remember,
+    ),
+    OfferedTool(
+        "capture",
+        "Hand over what somebody said; the service picks what is worth remembering.",
+        arguments.Capture,
+        answers.Captured,
+        ADDS,
+        writing.capture,
+    ),
+    OfferedTool(
+        "get_memory",
+        "One memory in full, by the id of a citation [mem:ID].",
+        arguments.GetMemory,
+        answers.Whole,
+        READS,
+        reading.get_memory,
+    ),
+    OfferedTool("recent", "The newest memories.", arguments.Recent, answers.Shows, READS, reading.recent),
+    OfferedTool(
+        "update_memory",
+        "Correct a memory; what is left out stays. Its history is kept. For what has become untrue use remember with "
+        "replaces.",
+        arguments.UpdateMemory,
+        answers.Remembered,
+        DESTROYS,
+        writing.update_memory,
+    ),
+    OfferedTool(
+        "forget",
+        "Delete a memory when the user asks for it or it is wrong. Can be undone.",
+        arguments.Forget,
+        answers.Forgotten,
+        DESTROYS,
+        writing.forget,
+    ),
+    OfferedTool(
+        "reminders",
+        "What is due today or overdue.",
+        arguments.Reminders,
+        answers.Dues,
+        ADDS,
+        writing.reminders,
+    ),
+)
+
+
+def offered(*, read_only: bool) -> Mapping[str, OfferedTool]:
+    """Return the tools by name, or those that change nothing."""
+    return {tool.name: tool for tool in TOOLS if tool.is_read_only or not read_only}
+
+
+async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progress: Progress) -> mcp.CallToolResult:
+    """Do what a tool does. What goes wrong is told to the model, so that it can correct itself."""
+    request_id = ""
+    try:
+        wanted = tool.arguments.model_validate(dict(given))
+        if not tool.is_read_only:
+            request_id = getattr(wanted, "request_id", "") or str(uuid4())
+        reply = await tool.work(Asked(link, request_id, progress), wanted)
+    except ValidationError as error:
+        return _failed(refused(error))
+    except MemsvcCallError as error:
+        return _failed(call_failed(error, link.place.address, request_id))
+    except ValueError as error:
+        return _failed(f"Nothing was done. {error}")
+    return mcp.CallToolResult(
+        content=[mcp.TextContent(type="text", text=reply.text)],
+        structured_content=None if reply.answer is None else reply.answer.told(),
+    )
+
+
+def _failed(message: str) -> mcp.CallToolResult:
+    return mcp.CallToolResult(content=[mcp.TextContent(type="text", text=message)], is_error=True)

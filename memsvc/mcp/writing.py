@@ -1,0 +1,142 @@
+"""The tools that change something: remember, update_memory, forget, capture, reminders."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memsvc.domain.citations import citation
+from memsvc.mcp.answers import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
+from memsvc.mcp.arguments import Capture, Forget, Remember, Reminders, UpdateMemory
+from memsvc.mcp.asking import Asked, Reply
+from memsvc.mcp.showing import DATA, cut, framed
+from memsvc.v1 import capture_pb2 as capturing
+from memsvc.v1 import types_pb2 as types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memsvc.client import Changes, NewMemory
+    from memsvc.v1 import conflicts_pb2 as conflicts
+    from memsvc.v1 import reminders_pb2 as due_reminders
+
+_DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was remembered already"}
+
+
+async def remember(asked: Asked, given: Remember) -> Reply:
+    """Store a memory, or put it in the place of another."""
+    client = asked.link.everywhere if given.everywhere else asked.link.here
+    fields: NewMemory = {"key": given.key, "tags": given.tags, "importance": given.importance or 0}
+    if given.kind is not None:
+        fields["kind"] = given.kind
+    if given.layer is not None:
+        fields["layer"] = given.layer
+    if given.happened is not None:
+        fields["event_time"] = asked.link.place.moment(given.happened)
+    if given.replaces:
+        return await _supersede(asked, given, fields)
+    reply = await asked.link.call(lambda: client.create(given.content, request_id=asked.request_id, **fields))
+    outcome = types.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
+    return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions))
+
+
+async def _supersede(asked: Asked, given: Remember, fields: NewMemory) -> Reply:
+    kept: dict[str, Any] = {name: value for name, value in fields.items() if value}
+    reply = await asked.link.call(
+        lambda: asked.link.here.supersede(given.replaces, given.content, request_id=asked.request_id, **kept)
+    )
+    return _remembered(reply.memory, "CREATED", reply.conflicts, 0)
+
+
+def _remembered(memory: types.Memory, outcome: Any, found: Iterable[conflicts.Conflict], redacted: int) -> Reply:
+    against = [Contradiction(memory_id=each.older_memory.id, text=cut(each.older_memory.content)) for each in found]
+    told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
+    told += [f"It contradicts, and takes precedence over: {citation(each.memory_id)} {each.text}" for each in against]
+    if redacted:
+        told.append(f"{redacted} secrets were replaced.")
+    answer = Remembered(id=memory.id, outcome=outcome, revision=memory.revision, contradicts=against, redacted=redacted)
+    return Reply("\n".join(told), answer)
+
+
+async def update_memory(asked: Asked, given: UpdateMemory) -> Reply:
+    """Change fields of a memory."""
+    changes: Changes = given.changed()  # type: ignore[assignment]  # the names are those of Changes, but for one
+    if given.happened is not None:
+        changes["event_time"] = asked.link.place.moment(given.happened)
+        changes.pop("happened", None)  # type: ignore[typeddict-item]  # see above
+    reply = await asked.link.call(
+        lambda: asked.link.here.update(
+            given.id, expected_revision=given.expected_revision, request_id=asked.request_id, **changes
+        )
+    )
+    return _remembered(reply.memory, "UPDATED", reply.conflicts, len(reply.redactions))
+
+
+async def forget(asked: Asked, given: Forget) -> Reply:
+    """Delete a memory, or take that back."""
+    here, name = asked.link.here, citation(given.id)
+    if given.undo:
+        await asked.link.call(lambda: here.restore(given.id, request_id=asked.request_id))
+        return Reply(f"It is back: {name}", Forgotten(id=given.id, state="RESTORED"))
+    await asked.link.call(lambda: here.delete(given.id, hard=given.permanently, request_id=asked.request_id))
+    if given.permanently:
+        return Reply(f"Removed for good: {given.id}", Forgotten(id=given.id, state="REMOVED"))
+    return Reply(f"Forgotten: {name}; forget with undo brings it back.", Forgotten(id=given.id, state="DELETED"))
+
+
+async def capture(asked: Asked, given: Capture) -> Reply:
+    """Hand over what was said; the service decides."""
+    reply = await asked.link.call(
+        lambda: asked.link.here.capture(given.text, role=given.role, dry_run=given.dry_run, request_id=asked.request_id)
+    )
+    statements = [_statement(each) for each in reply.decisions]
+    kept = [each for each in statements if each.remembered]
+    would = "would be remembered" if given.dry_run else "remembered"
+    told = [f"{len(kept)} of {len(statements)} statements {would}."]
+    told += [f"- {citation(each.id) if each.id else each.reason} {each.text}" for each in kept]
+    if reply.redactions:
+        told.append(f"{len(reply.redactions)} secrets were replaced.")
+    told += [reply.notice] if reply.notice else []
+    answer = Captured(statements=statements, redacted=len(reply.redactions), note=reply.notice)
+    return Reply("\n".join(told), answer)
+
+
+def _statement(decision: capturing.CaptureDecision) -> Statement:
+    reason = capturing.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
+    return Statement(text=cut(decision.text), remembered=decision.remember, reason=reason, id=decision.memory.id)
+
+
+async def reminders(asked: Asked, given: Reminders) -> Reply:
+    """Say what is due, and note what was told."""
+    place, here = asked.link.place, asked.link.here
+
+    async def listed() -> list[due_reminders.DueReminder]:
+        return [each async for each in here.due_reminders(time_zone=place.time_zone)]
+
+    due = {each.memory.id: each for each in await asked.link.call(listed)}
+    given_now = [each for each in dict.fromkeys(given.given) if each in due]
+    for memory_id in given_now:
+        day = _day(due.pop(memory_id))
+        await asked.link.call(partial(here.acknowledge_reminder, memory_id, day))
+    return _due(due.values(), given_now)
+
+
+def _day(reminder: due_reminders.DueReminder) -> date:
+    day = reminder.occurrence.date
+    return date(day.year, day.month, day.day)
+
+
+def _due(found: Iterable[due_reminders.DueReminder], given: list[str]) -> Reply:
+    due = [
+        Due(
+            id=each.memory.id,
+            text=cut(each.memory.content),
+            date=_day(each).isoformat(),
+        )
+        for each in found
+    ]
+    if not due:
+        return Reply("Nothing is due.", Dues(due=due, acknowledged=given))
+    cited = framed(f"- {citation(each.id)} ({each.date}) {each.text}" for each in due)
+    return Reply(f"{len(due)} due ({DATA}):\n{cited}", Dues(due=due, acknowledged=given))

@@ -1,0 +1,22 @@
+"""One bridge for a module, for a user of its own in a project."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bridge.bridging import Bridge, bridged, parameters
+from tests.e2e.running import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def bridge(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    """A bridge to the session's server. It writes nothing to stderr."""
+    errors: Path = tmp_path_factory.mktemp("bridge") / "stderr"
+    how = parameters(server.bound, f"bridge-{uuid.uuid4()}", "--project", "web", "--time-zone", "Asia/Shanghai")
+    with errors.open("w") as file, bridged(how, file) as bridge:
+        yield bridge
+    assert errors.read_text() == ""

@@ -1,0 +1,59 @@
+"""What the README tells to put into the configuration of a client, started as a client would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+
+from tests.e2e.bridge.bridging import bridged
+from tests.e2e.running import ROOT, ServerProcess
+
+PLACE, ADDRESS = "/path/to/memsvc/.venv/bin/", "127.0.0.1:50051"
+SNIPPETS = re.findall(
+    r"^```json\n(\{\n  \"mcpServers\".*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+)
+
+
+def configured(snippet: str, server: ServerProcess, user: str, folder: Path) -> StdioServerParameters:
+    """Return how a client starts what a configuration says, with the test's programs, service and user."""
+    text = snippet.replace(PLACE, f"{Path(sys.executable).parent}/").replace(ADDRESS, server.bound)
+    (entry,) = json.loads(text.replace('"ann"', json.dumps(user)))["mcpServers"].values()
+    known: dict[str, Any] = {"MEMSVC_ADDRESS": server.bound} | {
+        name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ
+    }
+    return StdioServerParameters(**entry | {"env": known | entry.get("env", {}), "cwd": folder})
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+def test_the_readme_s_configurations_work(snippet: str, server: ServerProcess, tmp_path: Path) -> None:
+    """As they stand, in a project of the reader's."""
+    (tmp_path / ".memsvc").write_text("garden\n")
+    with bridged(configured(snippet, server, f"ann-{uuid.uuid4()}", tmp_path)) as bridge:
+        memory_id = bridge.done("remember", content="The beans go into the ground in May.")["id"]
+        whole = bridge.done("get_memory", id=memory_id)
+        found = bridge.said("context", query="什么时候种豆子？")
+
+    assert whole.get("project", "") == ("garden" if "--project" in snippet else "")
+    assert memory_id in found
+
+
+def test_the_readme_names_every_tool(server: ServerProcess, tmp_path: Path) -> None:
+    """And no other."""
+    assert len(SNIPPETS) == 2
+    table = (ROOT / "README.md").read_text().partition("| tool | does |")[2].partition("\n\n")[0]
+    with bridged(configured(SNIPPETS[0], server, "ann", tmp_path)) as bridge:
+        listed = bridge.ask(bridge.session.list_tools).tools
+        told = bridge.session.initialize_result
+
+    cells = [row.split("|")[1] for row in table.splitlines() if row.count("|") > 2]
+    assert {tool.name for tool in listed} == {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert told.server_info.name == "memsvc"
+    assert "开始时先调用 context" in told.instructions
