@@ -16,6 +16,7 @@ from memsvc.cli import (
     files,
     finding,
     flushing,
+    health,
     history,
     importing,
     integrity,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command()(process.serve)
 app.command()(process.check)
+app.command()(health.health)
 app.command()(demo.demo)
 app.command()(memories.add)
 app.command()(memories.get)
