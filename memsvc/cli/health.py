@@ -18,15 +18,15 @@ PAUSE_SECONDS = 0.2
 FAILED, BAD_USAGE = 1, 2
 
 
-class _NotServing(Exception):
+class _NotServingError(Exception):
     """The service does not serve; the message says what is known of it."""
 
 
-class _Unusable(Exception):
+class _UnusableError(Exception):
     """It could not even be asked; the message says what to change."""
 
 
-def health(
+def health(  # noqa: PLR0913 - its options
     *,
     address: Annotated[
         str, typer.Option(envvar="MEMSVC_ADDRESS", help="The service: HOST:PORT or unix:PATH.")
@@ -68,10 +68,10 @@ def health(
         try:
             where = address if ready_file is None else _address_in(ready_file)
             _ask(where, service, min(timeout, max(left, 0.1)) if wait else timeout, files, tls_name)
-        except _NotServing as error:
+        except _NotServingError as error:
             if left <= 0:
                 _fail(str(error), FAILED)
-        except _Unusable as error:
+        except _UnusableError as error:
             _fail(str(error), BAD_USAGE)
         else:
             return
@@ -84,10 +84,10 @@ def _address_in(ready_file: Path) -> str:
         addresses = ready_file.read_text(encoding="utf-8").split()
     except FileNotFoundError:
         message = f"The service has not started: {str(ready_file)!r} is not there."
-        raise _NotServing(message) from None
+        raise _NotServingError(message) from None
     except OSError as error:
         message = f"{str(ready_file)!r} cannot be read: {error.strerror}."
-        raise _Unusable(message) from None
+        raise _UnusableError(message) from None
     # False comes first: of several, the one for probes, then a socket.
     ranked = sorted(addresses, key=lambda one: (not one.startswith(HEALTH), not one.startswith(UNIX)))
     return ranked[0].removeprefix(HEALTH) if ranked else DEFAULT_ADDRESS
@@ -106,11 +106,11 @@ def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, .
             message = f"The service at {address} knows no {service!r}."
         else:
             message = f"The service at {address} does not answer: {error.code().name}."
-        raise _NotServing(message) from None
+        raise _NotServingError(message) from None
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
         message = f"The service at {address} is there and does not serve {service!r}: {name}."
-        raise _NotServing(message)
+        raise _NotServingError(message)
 
 
 def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grpc.Channel:
@@ -122,7 +122,7 @@ def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grp
     target = _reachable(address)
     _, key_file, certificate_file = files
     if (key_file is None) != (certificate_file is None):
-        raise _Unusable("--tls-certificate and --tls-key belong together: name both.")
+        raise _UnusableError("--tls-certificate and --tls-key belong together: name both.")
     # A Unix socket never speaks TLS.
     if target.startswith(UNIX) or not any(files):
         return grpc.insecure_channel(target, options)
@@ -130,7 +130,7 @@ def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grp
         ca, key, certificate = (None if file is None else file.read_bytes() for file in files)
     except OSError as error:
         message = f"{str(error.filename)!r} cannot be read: {error.strerror}."
-        raise _Unusable(message) from None
+        raise _UnusableError(message) from None
     return grpc.secure_channel(target, grpc.ssl_channel_credentials(ca, key, certificate), options)
 
 

@@ -1,7 +1,7 @@
 """A port for probes alone: grpc.health.v1 in plain text, and nothing else.
 
-Why: Kubernetes' gRPC probes speak no TLS and show no certificate, and come from outside of the pod. What is told here is
-whether the service serves, which a load balancer has to know anyway; so it may be reached by everybody.
+Why: Kubernetes' gRPC probes speak no TLS and show no certificate, and come from outside of the pod. What is told here
+is whether the service serves, which a load balancer has to know anyway; so it may be reached by everybody.
 """
 
 from __future__ import annotations

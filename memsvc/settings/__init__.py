@@ -55,7 +55,7 @@ __all__ = [
 CONFIG_FILE = "memsvc.toml"
 CONFIG_VARIABLE = "MEMSVC_CONFIG"
 SECRETS_VARIABLE = "MEMSVC_SECRETS_DIR"
-"""Names a folder of files that are called as variables are and hold their values, as Docker and Kubernetes mount them."""
+"""Names a folder of files that are called like variables and hold their values, as Docker and Kubernetes mount them."""
 
 
 class Settings(BaseSettings):
