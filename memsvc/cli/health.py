@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 HEALTH, UNIX = "health://", "unix:"
+"""What the address of a port for probes begins with in the file, and that of a Unix socket."""
 ANYWHERE = ("0.0.0.0:", "[::]:")
 PAUSE_SECONDS = 0.2
 FAILED, BAD_USAGE = 1, 2
@@ -90,26 +91,27 @@ def _address_in(ready_file: Path) -> str:
         raise _UnusableError(message) from None
     # False comes first: of several, the one for probes, then a socket.
     ranked = sorted(addresses, key=lambda one: (not one.startswith(HEALTH), not one.startswith(UNIX)))
-    return ranked[0].removeprefix(HEALTH) if ranked else DEFAULT_ADDRESS
+    return ranked[0] if ranked else DEFAULT_ADDRESS
 
 
 def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, ...], tls_name: str) -> None:
     import grpc  # noqa: PLC0415 - help is quicker without
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
 
+    shown = address.removeprefix(HEALTH)
     request = health_pb2.HealthCheckRequest(service=service)
     try:
         with _channel(address, files, tls_name) as channel:
             answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=seconds)
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
-            message = f"The service at {address} knows no {service!r}."
+            message = f"The service at {shown} knows no {service!r}."
         else:
-            message = f"The service at {address} does not answer: {error.code().name}."
+            message = f"The service at {shown} does not answer: {error.code().name}."
         raise _NotServingError(message) from None
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-        message = f"The service at {address} is there and does not serve {service!r}: {name}."
+        message = f"The service at {shown} is there and does not serve {service!r}: {name}."
         raise _NotServingError(message)
 
 
@@ -123,8 +125,8 @@ def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grp
     _, key_file, certificate_file = files
     if (key_file is None) != (certificate_file is None):
         raise _UnusableError("--tls-certificate and --tls-key belong together: name both.")
-    # A Unix socket never speaks TLS.
-    if target.startswith(UNIX) or not any(files):
+    # Neither the port for probes nor a Unix socket speaks TLS.
+    if address.startswith((HEALTH, UNIX)) or not any(files):
         return grpc.insecure_channel(target, options)
     try:
         ca, key, certificate = (None if file is None else file.read_bytes() for file in files)
@@ -136,6 +138,7 @@ def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grp
 
 def _reachable(address: str) -> str:
     """Return where to reach a service of this machine that listens at every address."""
+    address = address.removeprefix(HEALTH)
     for wildcard in ANYWHERE:
         if address.startswith(wildcard):
             return f"localhost:{address.removeprefix(wildcard)}"

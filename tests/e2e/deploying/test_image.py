@@ -53,7 +53,7 @@ def image() -> Iterator[Image]:
     root.chmod(0o755)
     image = Image(root)
     try:
-        image.build("postgres,s3")
+        image.build("postgres,otel")
         for path in (root / "opt").rglob("*"):
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
@@ -80,12 +80,12 @@ def run(image: Image, *command: str, **variables: str) -> subprocess.CompletedPr
 def test_the_image_holds_the_extras_asked_for_and_no_tool(image: Image) -> None:
     """What only another extra needs, and what only building needs, is not in it."""
     script = (
-        "import importlib.util as u; names = ('memsvc', 'psycopg', 's3fs', 'openai', 'wordllama', 'hatchling', 'pip')\n"
+        "import importlib.util as u; names = ('memsvc', 'psycopg', 'opentelemetry', 's3fs', 'openai', 'hatchling', 'pip')\n"
         "print([name for name in names if u.find_spec(name)])"
     )
     done = run(image, f"{image.root}/opt/memsvc/bin/python", "-c", script)
 
-    assert done.stdout.strip() == "['memsvc', 'psycopg', 's3fs']", done.stderr
+    assert done.stdout.strip() == "['memsvc', 'psycopg', 'opentelemetry']", done.stderr
 
 
 def test_it_serves_tells_its_health_and_stops_in_good_order(image: Image) -> None:

@@ -13,6 +13,7 @@ from memsvc.cli.app import app
 COMMANDS = (
     "serve",
     "check",
+    "health",
     "demo",
     "add",
     "get",
@@ -47,7 +48,7 @@ COMMANDS = (
     "backends",
     "session",
 )
-LOCAL = {"serve", "check", "demo", "backends", "checkpoint", "quarantine", "reminders", "session"}
+LOCAL = {"serve", "check", "health", "demo", "backends", "checkpoint", "quarantine", "reminders", "session"}
 """The commands that talk to no running service, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),
