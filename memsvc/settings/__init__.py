@@ -155,12 +155,12 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
             init_settings: PydanticBaseSettingsSource,
             env_settings: PydanticBaseSettingsSource,
             dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             return (
                 init_settings,
                 env_settings,
-                NestedSecretsSettingsSource(settings_cls, secrets_dir=secrets),
+                NestedSecretsSettingsSource(file_secret_settings, secrets_dir=secrets),
                 TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
             )
 

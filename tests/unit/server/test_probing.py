@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -66,7 +67,7 @@ def test_it_tells_health_of_everything_and_knows_no_other_method(probed: Serving
         memories = memory_service_pb2_grpc.MemoryServiceStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
             memories.ListMemories(pb.ListMemoriesRequest(scope=types.Scope(user_id="ann")))
-        reflect = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        reflect: Any = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
         with pytest.raises(grpc.RpcError) as unreflected:
             next(reflect(iter([b""])))
 
