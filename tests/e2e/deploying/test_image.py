@@ -72,7 +72,7 @@ def image() -> Iterator[Image]:
 def run(image: Image, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the image."""
     return subprocess.run(
-        command, cwd=image.root / "var/lib/memsvc", env=image.environment(VARIABLES | variables), timeout=SECONDS,
+        command, cwd=image.root / "var/lib/memsvc", env=image.environment(VARIABLES | variables), timeout=SECONDS + 60,
         check=False, capture_output=True, text=True, **other_user(image),
     )  # fmt: skip
 
