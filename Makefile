@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check fresh bench lock clean
+.PHONY: help install install-dev demo test check fresh bench lock sbom clean
 
 help:  ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,9 +59,15 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 	--no-annotate --no-emit-index-url --no-emit-find-links --group build
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
-	rm -f requirements.lock requirements-dev.lock
-	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --group test --group dev -o requirements-dev.lock
+	rm -f requirements.lock requirements-dev.lock docker/requirements.lock
+	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group dev -o requirements-dev.lock
 	$(COMPILE) -c requirements-dev.lock -o requirements.lock
+	$(COMPILE) -c requirements-dev.lock --all-extras -o docker/requirements.lock
+
+sbom: install-dev  ## Write what the image may hold, as CycloneDX, into dist/memsvc.cdx.json
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --of JSON -o dist/memsvc.cdx.json
 
 clean:  ## Remove what was installed and made here
 	rm -rf $(VENV) dist build bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,6 +18,7 @@ from memsvc.cli import (
     files,
     finding,
     flushing,
+    health,
     history,
     importing,
     integrity,
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.command()(process.serve)
 app.command()(process.check)
+app.command()(health.health)
 app.command()(demo.demo)
 app.command()(memories.add)
 app.command()(memories.get)

@@ -161,6 +161,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         keys=KeyOptions(
             settings.access.calls_per_second, settings.access.concurrent_calls, settings.access.refresh_seconds
         ),
+        health_address=server.health_address,
         tls=_tls(settings),
     )
 

@@ -15,7 +15,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.application import Application
-from memsvc.server.addresses import AddressError, bound_address, is_local, make_room, socket_path
+from memsvc.server.addresses import is_local, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.file import FileServicer
@@ -29,11 +29,13 @@ from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
 from memsvc.server.key_limits import KeyLimits
 from memsvc.server.lifecycle import LifecycleServicer
+from memsvc.server.listening import listen
 from memsvc.server.memory import MemoryServicer
 from memsvc.server.monitoring.calls import CallMetrics
 from memsvc.server.monitoring.gauges import ServiceCollector
 from memsvc.server.monitoring.http import Monitoring
 from memsvc.server.options import ServerOptions
+from memsvc.server.probing import Probing
 from memsvc.server.reflection import add_reflection
 from memsvc.server.search import SearchServicer
 from memsvc.server.session import SessionServicer
@@ -91,6 +93,7 @@ class Server:
         self._edge = edge
         self._layers = list(layers)
         self._monitoring: Monitoring | None = None
+        self._probing: Probing | None = None
         self._grpc: grpc.aio.Server | None = None
         self._health: Health | None = None
         self._following: asyncio.Task[None] | None = None
@@ -153,11 +156,14 @@ class Server:
         for address in self._edge.options.addresses:
             if credentials is None and not is_local(address):
                 log.warning("listening without encryption beyond this machine", address=address)
-            self._bound.append(await _listen(server, address, credentials))
+            self._bound.append(await listen(server, address, credentials))
         if self._monitoring is not None:
             url = await asyncio.to_thread(self._monitoring.start, self._edge.options.metrics_address)
             self._bound.append(url)
         await health.begin()
+        if self._edge.options.health_address:
+            self._probing = Probing(health.servicer)
+            self._bound.append(await self._probing.start(self._edge.options.health_address))
         await server.start()
         self._following = asyncio.create_task(health.follow(), name="health")
         log.info("server started", addresses=list(self._bound))
@@ -173,6 +179,8 @@ class Server:
         self._edge.application.erase.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._edge.options.grace_seconds)
+        if self._probing is not None:
+            await self._probing.stop()
         await asyncio.to_thread(self._release)
         log.info("server stopped")
 
@@ -213,19 +221,6 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._edge.options.reflection:
             add_reflection(server, (*SERVICES, HEALTH_SERVICE))
-
-
-async def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
-    await asyncio.to_thread(make_room, address)
-    try:
-        if credentials is None or socket_path(address):
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, credentials)
-    except RuntimeError as error:
-        message = f"Cannot listen at {address!r}: it is in use, or not an address of this machine."
-        raise AddressError(message) from error
-    return bound_address(address, port)
 
 
 def _channel_options(options: ServerOptions) -> list[tuple[str, int]]:

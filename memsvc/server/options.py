@@ -51,6 +51,7 @@ class ServerOptions:
         file_threads: How many threads read and write their bytes.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: they are not served.
         keys: What holds for API keys.
+        health_address: "HOST:PORT" or "unix:PATH" of a port for probes alone, in plain text; empty: there is none.
         tls: The files of the certificate; None: TCP is not encrypted.
     """
 
@@ -75,4 +76,5 @@ class ServerOptions:
     file_threads: int = 4
     metrics_address: str = ""
     keys: KeyOptions = KeyOptions()
+    health_address: str = ""
     tls: TlsFiles | None = None

@@ -1,4 +1,4 @@
-"""All settings in one tree: from memsvc.toml, overruled by MEMSVC_ variables, overruled by the command line."""
+"""All settings in one tree: from memsvc.toml, overruled by files of secrets, MEMSVC_ variables, the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any, Self
 
 from platformdirs import user_data_path
 from pydantic import Field, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    NestedSecretsSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from memsvc.settings.access import AccessSettings
 from memsvc.settings.files import FileSettings
@@ -49,6 +55,8 @@ __all__ = [
 
 CONFIG_FILE = "memsvc.toml"
 CONFIG_VARIABLE = "MEMSVC_CONFIG"
+SECRETS_VARIABLE = "MEMSVC_SECRETS_DIR"
+"""Names a folder of files that are called like variables and hold their values, as Docker and Kubernetes mount them."""
 
 
 class Settings(BaseSettings):
@@ -145,7 +153,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
-    """Read the settings; *overrides* come first, then the environment, then the file.
+    """Read the settings; *overrides* come first, then the environment, then the folder of secrets, then the file.
 
     Args:
         config: The file to read; without it the one that MEMSVC_CONFIG names, else memsvc.toml in the working
@@ -153,13 +161,14 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
         overrides: Top-level fields, whole or as nested dicts that are merged over the rest.
 
     Raises:
-        FileNotFoundError: The file that was named is not there.
+        FileNotFoundError: The file or folder that was named is not there.
         pydantic.ValidationError: A value is wrong, or a name unknown; the message names the path.
     """
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     if named is not None and not named.is_file():
         message = f"The configuration file {str(named)!r} does not exist."
         raise FileNotFoundError(message)
+    secrets = _secrets_directory()
 
     class _Sourced(Settings):
         @classmethod
@@ -169,21 +178,33 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
             init_settings: PydanticBaseSettingsSource,
             env_settings: PydanticBaseSettingsSource,
             dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             return (
                 init_settings,
                 env_settings,
+                NestedSecretsSettingsSource(file_secret_settings, secrets_dir=secrets),
                 TomlConfigSettingsSource(settings_cls, toml_file=named or CONFIG_FILE),
                 ProfileDefaults(settings_cls),
             )
 
-    return _Sourced(**_unknown_groups(), **overrides)
+    return _Sourced(**_unknown_groups(secrets), **overrides)
 
 
-def _unknown_groups() -> dict[str, Any]:
-    """Return the variables of groups that are not there, by group: pydantic would pass over a name so misspelt."""
+def _secrets_directory() -> Path | None:
+    named = os.environ.get(SECRETS_VARIABLE)
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        message = f"The folder of secrets {named!r}, named by {SECRETS_VARIABLE}, does not exist."
+        raise FileNotFoundError(message)
+    return Path(named)
+
+
+def _unknown_groups(secrets: Path | None) -> dict[str, Any]:
+    """Return the groups that are named and not there, by their names: pydantic would pass over a name so misspelt."""
     prefix = Settings.model_config["env_prefix"].lower()
-    paths = {name.lower().removeprefix(prefix): name for name in os.environ if name.lower().startswith(prefix)}
+    given = [*os.environ, *(path.name for path in secrets.iterdir())] if secrets else list(os.environ)
+    paths = {name.lower().removeprefix(prefix): name for name in given if name.lower().startswith(prefix)}
     groups = {path.partition("__")[0]: name for path, name in paths.items() if "__" in path}
-    return {group: os.environ[name] for group, name in groups.items() if group not in Settings.model_fields}
+    return {group: name for group, name in groups.items() if group not in Settings.model_fields}

@@ -31,6 +31,10 @@ class ServerSettings(Part):
     """Whether to listen beyond loopback although nobody is asked for a key or a certificate."""
     tls: TlsSettings = TlsSettings()
     """Encryption."""
+    health_address: str = ""
+    """A second address, HOST:PORT or unix:PATH, where health checks alone are answered, without TLS and without keys:
+    for probes that speak no TLS, such as Kubernetes'. It may lie beyond loopback. Empty: health is told at *address*
+    alone."""
     reflection: bool = True
     """Whether grpcurl and the like may ask for the API's descriptors."""
     grace_seconds: float = Field(default=20.0, ge=0)

@@ -120,7 +120,7 @@ def test_every_error_has_its_reason_and_every_reason_its_error() -> None:
     assert raised == promised
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "docker/requirements.lock"])
 def test_locks_hold_hashes_and_no_address(name: str) -> None:
     """Every package is pinned with hashes, wherever it is fetched from."""
     text = (ROOT / name).read_text(encoding="utf-8")

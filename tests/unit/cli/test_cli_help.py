@@ -13,6 +13,7 @@ from memsvc.cli.app import app
 COMMANDS = (
     "serve",
     "check",
+    "health",
     "demo",
     "add",
     "get",
@@ -49,7 +50,7 @@ COMMANDS = (
     "session",
     "mcp",
 )
-LOCAL = {"serve", "check", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session", "mcp"}
+LOCAL = {"serve", "check", "health", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session", "mcp"}
 """The commands that talk to no running service or give no answers, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),
