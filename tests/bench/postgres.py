@@ -19,7 +19,7 @@ from backends.postgres.connections import Connection
 from backends.postgres.extension import reach_extension
 from backends.postgres.filters import selection
 from backends.postgres.lexical import KIND as WORDS
-from backends.postgres.vectors import KIND as VECTORS
+from backends.postgres.vector_generation import KIND as VECTORS
 from memsvc.domain.entries import View
 from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms

@@ -54,25 +54,22 @@ def test_a_missing_extension_is_told_with_what_to_do(stack: ExitStack, tmp_path:
 def _drop(name: str) -> None:
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         for kind in ("DATABASE", "ROLE"):
-            connection.execute(sql.SQL(f"DROP {kind} {{}}").format(sql.Identifier(name)))  # type: ignore[arg-type]
+            connection.execute(sql.SQL(f"DROP {kind} {{}}").format(sql.Identifier(name)))
 
 
 def test_the_database_is_the_stores_unless_it_is_given(tmp_path: Path) -> None:
     """Without either nothing is opened, and the error says what to set, and no password."""
     url = without_tables("settings")
-    chosen = {"vectors": BackendChoice(backend="pgvector"), "lexical": BackendChoice(backend="pg-fulltext")}
-    plain = {port: BackendChoice(backend="inproc") for port in ("embedder", "language_model", "metadata")}
-    embedder = {"embedder": plain["embedder"], "tokenizer": BackendChoice(backend="estimate")}
+    chosen = {"vectors": "pgvector", "lexical": "pg-fulltext", "embedder": "inproc", "tokenizer": "estimate"}
+    named = {port: BackendChoice(backend=name) for port, name in chosen.items()}
     store = BackendChoice(backend="sql", options={"url": url})
 
-    with opened(Settings(metadata=store, **chosen, **embedder), tmp_path) as backends:
+    with opened(Settings.model_validate({**named, "metadata": store}), tmp_path) as backends:
         assert backends.vectors.manifest is None
         backends.lexical.ping()
 
-    with (
-        pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"),
-        opened(Settings(metadata=plain["metadata"], **chosen, **embedder), tmp_path),
-    ):
+    other = Settings.model_validate({**named, "metadata": BackendChoice(backend="inproc")})
+    with pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"), opened(other, tmp_path):
         pass
     with pytest.raises(ValidationError) as caught:
         PgvectorSettings(url=SecretStr("mysql://me:secret@x"))
