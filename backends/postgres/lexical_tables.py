@@ -42,14 +42,16 @@ _MAKE = (
     'CREATE INDEX ON {words} (word COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
     'CREATE INDEX ON {words} (reverse(word) COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
 )
+# OFFSET 0 has each of a list looked up in an index, whatever the planner takes the tables for: statistics are late.
 _REMOVE_ENTRIES = (
-    "DELETE FROM {entries} USING unnest(%s::bigint[]) AS gone(row) "
-    f"WHERE entry >= gone.row << {ROW_SHIFT} AND entry < (gone.row + 1) << {ROW_SHIFT} "
-    "RETURNING entry, owner_key, length, words"
+    "DELETE FROM {entries} WHERE entry = ANY(ARRAY(SELECT e.entry FROM unnest(%s::bigint[]) AS gone(row) "
+    f"CROSS JOIN LATERAL (SELECT entry FROM {{entries}} WHERE entry >= gone.row << {ROW_SHIFT} "
+    f"AND entry < (gone.row + 1) << {ROW_SHIFT} OFFSET 0) AS e)) RETURNING entry, owner_key, length, words"
 )
 _REMOVE_POSTINGS = (
-    "DELETE FROM {postings} AS p USING unnest(%s::bigint[], %s::bigint[]) AS gone(list, entry) "
-    "WHERE p.list = gone.list AND p.entry = gone.entry"
+    "DELETE FROM {postings} WHERE ctid = ANY(ARRAY(SELECT p.ctid FROM unnest(%s::bigint[], %s::bigint[]) "
+    "AS gone(list, entry) CROSS JOIN LATERAL (SELECT o.ctid FROM {postings} AS o "
+    "WHERE o.list = gone.list AND o.entry = gone.entry OFFSET 0) AS p))"
 )
 _COPY_ENTRIES = "COPY {entries} ({names}, length, words) FROM STDIN (FORMAT BINARY)"
 _COPY_POSTINGS = "COPY {postings} FROM STDIN (FORMAT BINARY)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,16 +9,16 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from backends.postgres import vector_table as tables
 from backends.postgres.connections import Connection, Connections
 from backends.postgres.errors import GONE, translate
 from backends.postgres.extension import ensure_extension, looks_on, reach_extension
 from backends.postgres.filters import selection
-from backends.postgres.generations import Generations, Kind, Live, Making
+from backends.postgres.generations import Generations, Live
 from backends.postgres.inventory import count, largest_owner, listed, storage_bytes
 from backends.postgres.settings import PgvectorSettings
+from backends.postgres.vector_generation import KIND, NAME, PgvectorGeneration, require_dimensions
 from backends.postgres.vector_table import Changes
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, View
@@ -32,62 +31,9 @@ from memsvc.ports.embedder import Vector
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 
-NAME = "pgvector"
 _TRIES = 4
-_SLICE = 256
-"""Memories of one transaction while a generation is made."""
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_OWNERS = 10_000
-
-
-def _to_json(manifest: VectorManifest) -> dict[str, Any]:
-    return {
-        "generation": manifest.generation,
-        "model": manifest.model,
-        "dimension": manifest.dimension,
-        "position": manifest.position,
-        "views": [view.name for view in manifest.views],
-        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
-        "mean_samples": manifest.mean_samples,
-        "hnsw": manifest.hnsw,
-    }
-
-
-def _from_json(content: dict[str, Any]) -> VectorManifest:
-    means = {View[name]: tuple(mean) for name, mean in content["means"].items()}
-    views = tuple(View[name] for name in content["views"])
-    return VectorManifest(**{**content, "views": views, "means": means})
-
-
-KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), _to_json, _from_json)
-
-
-class PgvectorGeneration:
-    """A generation that is being made."""
-
-    def __init__(self, making: Making[VectorManifest], settings: PgvectorSettings) -> None:
-        self.making = making
-        self._settings = settings
-        self._lock = threading.Lock()
-
-    def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given."""
-        manifest = self.making.made.manifest
-        _require_dimensions(changes, manifest.dimension)
-        with self._lock, translate(NAME):
-            for part in tables.sliced(changes, _SLICE):
-                tables.replace(self.making.connection, self.making.made.base, part)
-
-    def seal(self) -> None:
-        """Build the graph when the manifest asks for one, and bring the planner's knowledge up to date."""
-        with self._lock, translate(NAME):
-            if self.making.made.manifest.hnsw:
-                tables.build_graph(self.making.connection, self.making.made.base, self._settings)
-            self.making.connection.execute(f'VACUUM ANALYZE "{self.making.made.base}"'.encode())
-
-    def discard(self) -> None:
-        """Remove the generation, unless it went live."""
-        self.making.discard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +98,7 @@ class PgvectorIndex:
         if live is None:
             message = "The index has no generation yet."
             raise ValueError(message)
-        _require_dimensions(changes, live.manifest.dimension)
+        require_dimensions(changes, live.manifest.dimension)
         with translate(NAME):
             try:
                 with self._connections.lent() as connection:
@@ -297,12 +243,6 @@ class PgvectorIndex:
             connection.execute(
                 "SELECT set_config('hnsw.ef_search', %s, false)", (str(self._settings.graph_search_width),)
             )
-
-
-def _require_dimensions(changes: Changes, dimension: int) -> None:
-    for entries in changes.values():
-        for entry in entries:
-            tables.require_dimension(entry.vector, dimension)
 
 
 @contextmanager

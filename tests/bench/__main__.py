@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.bench.quality import RANKINGS
 from tests.bench.results import Report, machine
 from tests.bench.run import ORDER, run
-from tests.bench.settings import PARTS, Plan
+from tests.bench.settings import ASKED_FOR, PARTS, Plan
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", type=_listed, default=list(PARTS), help=f"parts, by commas: {','.join(PARTS)}")
+    parser.add_argument(
+        "--only",
+        type=_listed,
+        default=list(PARTS),
+        help=f"parts, by commas: {','.join(PARTS)}; when named, {','.join(ASKED_FOR)}",
+    )
     parser.add_argument("--memories", type=_listed, help="sizes, by commas (default: 10000,100000)")
     parser.add_argument("--data", type=Path, nargs="+", default=[], help="files with conversations, for the quality")
     parser.add_argument("--rankings", type=_listed, default=["default"], help=f"by commas: {','.join(RANKINGS)}")
@@ -52,7 +57,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _plan(given: argparse.Namespace) -> Plan:
-    unknown = {*given.only} - {*PARTS} | {*given.rankings} - {*RANKINGS}
+    unknown = {*given.only} - {*PARTS, *ASKED_FOR} | {*given.rankings} - {*RANKINGS}
     if unknown:
         raise SystemExit(f"Unknown: {', '.join(sorted(unknown))}.")
     sizes = given.memories or (["4000"] if given.quick else ["10000", "100000"])

@@ -17,6 +17,7 @@ from tests.bench import (
     ingest,
     latency,
     maintenance,
+    postgres,
     quality,
     sessions,
     start,
@@ -35,6 +36,7 @@ from tests.bench.filling import fill, settled, vector_dimension
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
 from tests.bench.maintenance import measure_maintenance
+from tests.bench.postgres import measure_postgres
 from tests.bench.quality import measure_quality
 from tests.bench.results import Report
 from tests.bench.samples import Sample
@@ -49,6 +51,7 @@ from tests.bench.waits import measure_waits
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, editing.PART, quality.PART, start.PART,
+    postgres.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -80,6 +83,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             step()
         if "files" in plan.parts:
             report.add(*await measure_files(plan, screen.stage("files up and down", files.ROUNDS)))
+        if "postgres" in plan.parts:
+            report.add(*await measure_postgres(plan, screen.stage))
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))

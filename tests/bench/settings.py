@@ -10,6 +10,8 @@ PARTS = (
     "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
+ASKED_FOR = ("postgres",)
+"""Parts that are measured only when they are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Plan:
     """What to measure, and how much of it.
 
     Attributes:
-        parts: Which of `PARTS`.
+        parts: Which of `PARTS` and `ASKED_FOR`.
         sizes: How many memories to measure latencies with.
         data: Files with conversations and questions.
         rankings: The ways of ranking whose quality is compared; the targets are the first one's.

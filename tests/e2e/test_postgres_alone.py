@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, MODES, SEMANTIC, TIMEOUT, Refusal, create, create_all, found, search, write
 from tests.e2e.running import FAST, ServerProcess, Stubs
@@ -66,13 +67,15 @@ def test_what_one_writes_both_find(both: tuple[Stubs, Stubs], scope: types.Scope
     one, other = both
     harbour = create(one, scope, HARBOUR, tags=["sea"], importance=5)
     tea = create(other, scope, TEA, tags=["drink"])
-    sea = types.Filter(field=types.FILTER_FIELD_TAGS, strings=["sea"])
+    sea = types.Filter(tags_any=["sea"], min_importance=5)
     for stubs in both:
         assert _first(stubs, "harbour dawn", scope) == [harbour.id] * len(MODES)
         assert _first(stubs, "绿茶", scope) == [tea.id] * len(MODES)
         assert _first(stubs, "绿茶 harbour", scope, filter=sea) == [harbour.id] * len(MODES)
         assert found(stubs, types.Scope(user_id="somebody else"), "harbour") == []
     assert found(other, scope, "harbuor", mode=KEYWORD) == [HARBOUR]
+    one.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=harbour.id), timeout=TIMEOUT)
+    assert [found(stubs, scope, "harbour dawn", mode=KEYWORD) for stubs in both] == [[], []]
 
 
 def test_searches_and_writes_on_both_go_on_during_a_rebuild(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:

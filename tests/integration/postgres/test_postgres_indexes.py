@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,18 +14,15 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from psycopg import sql
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from backends.postgres import FULLTEXT, PGVECTOR
-from backends.postgres.extension import looks_on, parsed
 from backends.postgres.settings import FulltextSettings, PgvectorSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import LexicalEntry, View, entry_id
 from memsvc.domain.errors import (
     BackendUnavailableError,
     DeadlineExceededError,
-    MemsvcError,
     ReindexRunningError,
 )
 from memsvc.domain.filters import AnyOf, Field
@@ -34,12 +30,10 @@ from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorEntry, VectorIndex
-from memsvc.settings import BackendChoice, Settings
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
-from memsvc.wiring.backends import StartError, opened
-from tests.postgres_server import down, server, without_tables
+from tests.postgres_server import down, without_tables
 
 DIMENSION = 16
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
@@ -219,13 +213,6 @@ def test_a_graph_finds_nearly_all_and_filters_leave_nothing_out(stack: ExitStack
     assert len(_nearest(index, far, limit=LARGE + 10)) == LARGE + 1
 
 
-def test_old_versions_of_the_extension_search_without_a_graph() -> None:
-    """Before 0.8 a graph gives up when a filter leaves too little."""
-    assert [looks_on(parsed(version)) for version in ("0.5.1", "0.7.4", "0.8.0", "0.8.5", "1.0", "0.9-dev")] == [
-        False, False, True, True, True, False,
-    ]  # fmt: skip
-
-
 def test_a_database_that_goes_away_is_found_again(stack: ExitStack, url: str) -> None:
     """While it is away the index is unavailable, and afterwards the first call works: nothing has to be restarted."""
     words, vectors = _words(stack, url), _vectors(stack, url)
@@ -268,46 +255,6 @@ def test_a_search_ends_soon_after_its_deadline(stack: ExitStack, url: str) -> No
 
     assert _found(words, "tea") == [1]
     assert _nearest(vectors, _random(1)[0]) == [1]
-
-
-def test_a_missing_extension_is_told_with_what_to_do(stack: ExitStack) -> None:
-    """A user who may not create it is told who can, and how."""
-    name = f"plain_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        stack.callback(_drop, name)
-    place = server().get_uri().replace("postgres:@/postgres", f"{name}@/{name}")
-
-    with pytest.raises(MemsvcError, match="CREATE EXTENSION vector"):
-        _vectors(stack, place)
-
-
-def _drop(name: str) -> None:
-    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
-        for kind in ("DATABASE", "ROLE"):
-            connection.execute(sql.SQL(f"DROP {kind} {{}}").format(sql.Identifier(name)))  # type: ignore[arg-type]
-
-
-def test_the_database_is_the_stores_unless_it_is_given(url: str, tmp_path: Path) -> None:
-    """Without either nothing is opened, and the error says what to set, and no password."""
-    chosen = {"vectors": BackendChoice(backend="pgvector"), "lexical": BackendChoice(backend="pg-fulltext")}
-    plain = {port: BackendChoice(backend="inproc") for port in ("embedder", "language_model", "metadata")}
-    embedder = {"embedder": plain["embedder"], "tokenizer": BackendChoice(backend="estimate")}
-    store = BackendChoice(backend="sql", options={"url": url})
-
-    with opened(Settings(metadata=store, **chosen, **embedder), tmp_path) as backends:
-        assert backends.vectors.manifest is None
-        backends.lexical.ping()
-
-    with (
-        pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"),
-        opened(Settings(metadata=plain["metadata"], **chosen, **embedder), tmp_path),
-    ):
-        pass
-    with pytest.raises(ValidationError) as caught:
-        PgvectorSettings(url=SecretStr("mysql://me:secret@x"))
-    assert "secret" not in str(caught.value)
 
 
 def test_searches_go_on_while_generations_follow_each_other(stack: ExitStack, url: str) -> None:
