@@ -164,19 +164,12 @@ def validate_options(settings: Settings) -> None:
             load_backend(port, choice.backend).settings.model_validate(choice.options)
 
 
-def skip_without_profiles(path: Path) -> None:
-    """Skip what needs a profile in a tree that has none."""
-    if "profile" not in Settings.model_fields and "sidecar" not in str(path):
-        pytest.skip("profiles are not there yet")
-
-
 @pytest.mark.parametrize("path", named_settings(), ids=relative)
 def test_variables_and_secrets_are_settings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong name or value would stop the service; so it stops this test, options of backends included.
 
     Of a kustomization the settings' file is read too: its secrets complete what is there.
     """
-    skip_without_profiles(path)
     for name, value in named_settings()[path].items():
         monkeypatch.setenv(name, value)
     beside = path.parent / "memsvc.toml"
@@ -187,7 +180,6 @@ def test_variables_and_secrets_are_settings(path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("path", settings_files(), ids=relative)
 def test_settings_files_are_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the secret that every one of them needs."""
-    skip_without_profiles(path)
     monkeypatch.setenv("MEMSVC_METADATA__OPTIONS__URL", "postgresql://memsvc:secret@host/memsvc")
 
     validate_options(load_settings(path))

@@ -50,7 +50,19 @@ COMMANDS = (
     "session",
     "mcp",
 )
-LOCAL = {"serve", "check", "health", "demo", "backends", "settings", "checkpoint", "quarantine", "reminders", "session", "mcp"}
+LOCAL = {
+    "serve",
+    "check",
+    "health",
+    "demo",
+    "backends",
+    "settings",
+    "checkpoint",
+    "quarantine",
+    "reminders",
+    "session",
+    "mcp",
+}
 """The commands that talk to no running service or give no answers, and groups of commands."""
 GROUPS = {
     "checkpoint": ("create", "list", "diff", "rollback"),
