@@ -70,7 +70,7 @@ func run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	shown, err := agent.prepare(ctx)
+	shown, err := patiently(ctx, func() (int, error) { return agent.prepare(ctx) })
 	if err != nil {
 		return err
 	}

@@ -51,16 +51,18 @@ func (a *agent) startWatch(ctx context.Context) (*watch, error) {
 func (a *agent) openWatch(
 	ctx context.Context, cursor string,
 ) (memsvcv1.MemoryService_WatchMemoriesClient, error) {
-	stream, err := a.memories.WatchMemories(ctx, &memsvcv1.WatchMemoriesRequest{
+	request := &memsvcv1.WatchMemoriesRequest{
 		Scope:             a.scope,
 		Cursor:            cursor,
 		HeartbeatInterval: durationpb.New(15 * time.Second),
-	})
-	if err != nil {
-		return nil, err
 	}
-	_, err = stream.Recv()
-	return stream, err
+	return patiently(ctx, func() (memsvcv1.MemoryService_WatchMemoriesClient, error) {
+		stream, err := a.memories.WatchMemories(ctx, request)
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return stream, err
+	})
 }
 
 // report writes the changes as they were seen, once all that are expected have come, and returns how many.

@@ -11,19 +11,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 import grpc
 from google.protobuf.struct_pb2 import Value
 
-from memsvc.client import DEFAULT_ADDRESS, AsyncMemsvc, Draft, MemsvcCallError, Tls
-from memsvc.v1 import context_pb2, memory_service_pb2, types_pb2, watch_pb2
+from memsvc.client import DEFAULT_ADDRESS, AsyncMemsvc, Draft, Filters, MemsvcCallError, Tls
+from memsvc.v1 import context_pb2, types_pb2, watch_pb2
 
 CALL_SECONDS = 10.0
 CONTEXT_TOKENS = 400
+
+R = TypeVar("R")
 
 TOLD: tuple[Draft, ...] = (
     {
@@ -88,32 +92,32 @@ async def run(address: str) -> None:
             await remember(memsvc)
             await send_wrong_request(memsvc)
             found = await recall(memsvc)
-            shown = await prepare(memsvc)
+            shown = await patiently(lambda: prepare(memsvc))
             cursor = await report(watch)
-        await resume(memsvc, cursor)
+        await patiently(lambda: resume(memsvc, cursor))
     print(f"Done: {len(TOLD)} writes, {found} hits, {shown} items of context, {len(TOLD)} changes.")
 
 
 async def remember(memsvc: AsyncMemsvc) -> None:
     """Write what the agent is told; the first time twice, as if the reply had been lost."""
     for draft in TOLD:
-        request_id = str(uuid4())
-        stored = await create(memsvc, draft, request_id)
+        write = partial(memsvc.create, **draft, request_id=str(uuid4()))
+        stored = await patiently(write)
         outcome = types_pb2.WriteOutcome.Name(stored.outcome).removeprefix("WRITE_OUTCOME_")
         print(f"  {outcome} {stored.memory.content}")
         if draft is TOLD[0]:
-            again = await create(memsvc, draft, request_id)
+            again = await patiently(write)
             if (again.memory.id, again.outcome) != (stored.memory.id, stored.outcome):
                 raise ValueError("A repeated request was carried out twice.")
             print("  Sent again with the same request_id: the same answer, stored once.")
 
 
-async def create(memsvc: AsyncMemsvc, draft: Draft, request_id: str) -> memory_service_pb2.CreateMemoryResponse:
-    """Write one memory. When the service asks for a pause, as when a key's rate is used up, it is made."""
+async def patiently(call: Callable[[], Awaitable[R]]) -> R:
+    """Make a call again after the delay that the service asks for, as it does when a key's rate is used up."""
     async with asyncio.timeout(CALL_SECONDS):
         while True:
             try:
-                return await memsvc.create(**draft, request_id=request_id)
+                return await call()
             except MemsvcCallError as error:
                 if error.retry_seconds is None:
                     raise
@@ -123,7 +127,7 @@ async def create(memsvc: AsyncMemsvc, draft: Draft, request_id: str) -> memory_s
 async def send_wrong_request(memsvc: AsyncMemsvc) -> None:
     """Show what a refusal looks like: every broken rule at once, each with its field."""
     try:
-        await memsvc.create("", importance=9, tags=[""])
+        await patiently(lambda: memsvc.create("", importance=9, tags=[""]))
     except MemsvcCallError as error:
         if error.reason != "INVALID_REQUEST":
             raise
@@ -138,12 +142,8 @@ async def recall(memsvc: AsyncMemsvc) -> int:
     """Ask for what was remembered, in both languages: by meaning and by words, what matters and is no task."""
     found = 0
     for query in ("Where is our hotel?", "餐厅要注意什么？"):
-        reply = await memsvc.search(
-            query,
-            mode="HYBRID",
-            filters={"tags_any": ["hotel", "food"], "min_importance": 4, "where": NO_TASK},
-            limit=3,
-        )
+        filters: Filters = {"tags_any": ["hotel", "food"], "min_importance": 4, "where": NO_TASK}
+        reply = await patiently(partial(memsvc.search, query, mode="HYBRID", filters=filters, limit=3))
         print(f'Found for "{query}":')
         for hit in reply.hits:
             print(f"  {hit.score:.2f} {hit.memory.content}")

@@ -7,12 +7,11 @@ import { create, enumToJson, type MessageInitShape } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 
-import { CALL_TIMEOUT_MS } from "./connect.js";
-import { Failure } from "./failure.js";
+import { Failure, patiently } from "./failure.js";
 import { type BuildContextResponse, ContextSection } from "./gen/memsvc/v1/context_pb.js";
 import { ErrorReason, ErrorReasonSchema } from "./gen/memsvc/v1/error_reason_pb.js";
 import { type CreateMemoryRequestSchema, MemoryService } from "./gen/memsvc/v1/memory_service_pb.js";
-import { SearchMode, SearchService } from "./gen/memsvc/v1/search_service_pb.js";
+import { SearchMode, type SearchRequestSchema, SearchService } from "./gen/memsvc/v1/search_service_pb.js";
 import {
   FilterField,
   FilterOperator,
@@ -24,6 +23,7 @@ import {
 } from "./gen/memsvc/v1/types_pb.js";
 import { line, MemoryWatch } from "./watch.js";
 
+const CALL_TIMEOUT_MS = 10_000;
 const CONTEXT_TOKENS = 400;
 
 /** What the agent hears, in this order. The last one has the key of the first, so it changes that memory. */
@@ -73,7 +73,7 @@ export class Agent {
       await this.#remember();
       await this.#sendWrongRequest();
       const found = await this.#recall();
-      const shown = await this.#prepare();
+      const shown = await patiently(CALL_TIMEOUT_MS, () => this.#prepare());
       const cursor = await this.#report(watch);
       await this.#resume(cursor);
       console.log(
@@ -102,8 +102,11 @@ export class Agent {
     }
   }
 
+  /** Makes one call, with a deadline. When the service asks for a pause, it is made. */
   #create(request: MessageInitShape<typeof CreateMemoryRequestSchema>) {
-    return this.#memories.createMemory(request, { timeoutMs: CALL_TIMEOUT_MS });
+    return patiently(CALL_TIMEOUT_MS, () =>
+      this.#memories.createMemory(request, { timeoutMs: CALL_TIMEOUT_MS }),
+    );
   }
 
   /** Shows what a refusal looks like: every broken rule at once, each with its field. */
@@ -137,28 +140,24 @@ export class Agent {
 
   /** Finds by meaning and by words what matters and is no task. */
   async #search(query: string) {
-    const { hits } = await this.#searches.search(
-      {
-        scope: this.#scope,
-        query,
-        mode: SearchMode.HYBRID,
-        filter: {
-          tagsAny: ["hotel", "food"],
-          minImportance: 4,
-          where: {
-            node: {
-              case: "condition",
-              value: {
-                field: FilterField.KIND,
-                operator: FilterOperator.NOT_EQUALS,
-                values: [create(ValueSchema, { kind: { case: "stringValue", value: "TASK" } })],
-              },
-            },
-          },
-        },
-        limit: 3,
+    const noTask = {
+      field: FilterField.KIND,
+      operator: FilterOperator.NOT_EQUALS,
+      values: [create(ValueSchema, { kind: { case: "stringValue", value: "TASK" } })],
+    };
+    const request: MessageInitShape<typeof SearchRequestSchema> = {
+      scope: this.#scope,
+      query,
+      mode: SearchMode.HYBRID,
+      filter: {
+        tagsAny: ["hotel", "food"],
+        minImportance: 4,
+        where: { node: { case: "condition", value: noTask } },
       },
-      { timeoutMs: CALL_TIMEOUT_MS },
+      limit: 3,
+    };
+    const { hits } = await patiently(CALL_TIMEOUT_MS, () =>
+      this.#searches.search(request, { timeoutMs: CALL_TIMEOUT_MS }),
     );
     return hits;
   }

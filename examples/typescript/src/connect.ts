@@ -6,11 +6,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 
-import { Failure } from "./failure.js";
-
-/** How long a unary call may take in all. Streams name their own deadline, or have none. */
-export const CALL_TIMEOUT_MS = 10_000;
-
 const MAX_ATTEMPTS = 4;
 const FIRST_BACKOFF_MS = 50;
 const BACKOFF_MULTIPLIER = 3;
@@ -49,9 +44,8 @@ function bearing(apiKey: string): Interceptor {
 }
 
 /**
- * Makes a call again when the service is away for a moment, as a gRPC service config has other clients do, and after the
- * delay that the service asks for, as it does when a key's rate is used up. That is safe for reads, and for writes
- * because each carries a requestId. The call's deadline holds for all attempts together.
+ * Makes a call again when the service is away for a moment, as a gRPC service config has other clients do. That is safe
+ * for reads, and for writes because each carries a requestId. The call's deadline holds for all attempts together.
  */
 const retry: Interceptor = (next) => async (request) => {
   if (request.stream) {
@@ -61,12 +55,10 @@ const retry: Interceptor = (next) => async (request) => {
     try {
       return await next(request);
     } catch (error) {
-      const { code, retryAfterMs } = Failure.of(ConnectError.from(error));
-      const again = retryAfterMs !== undefined || (code === Code.Unavailable && attempt < MAX_ATTEMPTS);
-      if (!again) {
+      if (ConnectError.from(error).code !== Code.Unavailable || attempt === MAX_ATTEMPTS) {
         throw error;
       }
-      await pause(retryAfterMs ?? backoff * Math.random(), undefined, { signal: request.signal });
+      await pause(backoff * Math.random(), undefined, { signal: request.signal });
       backoff = Math.min(backoff * BACKOFF_MULTIPLIER, MAX_BACKOFF_MS);
     }
   }

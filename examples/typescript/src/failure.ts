@@ -1,7 +1,9 @@
 // What the service tells of a call that failed.
 
+import { setTimeout as pause } from "node:timers/promises";
+
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import { Code, type ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 
 import {
   type BadRequest_FieldViolation,
@@ -39,5 +41,24 @@ export class Failure {
   toString(): string {
     const lines = this.violations.map(({ field, description }) => `\n  ${field}: ${description}`);
     return `${Code[this.code]} ${this.reason}: ${this.message}${lines.join("")}`;
+  }
+}
+
+/**
+ * Makes a call again after the delay that the service asks for, as it does when a key's rate is used up, until the
+ * patience is over.
+ */
+export async function patiently<T>(patienceMs: number, call: () => Promise<T>): Promise<T> {
+  const end = performance.now() + patienceMs;
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      const { retryAfterMs } = Failure.of(ConnectError.from(error));
+      if (retryAfterMs === undefined || performance.now() + retryAfterMs > end) {
+        throw error;
+      }
+      await pause(retryAfterMs);
+    }
   }
 }

@@ -3,9 +3,12 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
 
+import { patiently } from "./failure.js";
 import type { MemoryService } from "./gen/memsvc/v1/memory_service_pb.js";
 import type { ScopeSchema } from "./gen/memsvc/v1/types_pb.js";
 import { type MemoryChange, MemoryChangeAction, type WatchMemoriesResponse } from "./gen/memsvc/v1/watch_pb.js";
+
+const PATIENCE_MS = 10_000;
 
 /** A change, and the cursor from which a later watch can go on after it. */
 export interface Seen {
@@ -26,11 +29,13 @@ export class MemoryWatch {
     scope: MessageInitShape<typeof ScopeSchema>,
     cursor = "",
   ): Promise<MemoryWatch> {
-    const ending = new AbortController();
-    const responses = memories.watchMemories({ scope, cursor }, { signal: ending.signal });
-    const stream = responses[Symbol.asyncIterator]();
-    await stream.next(); // the first response is a heartbeat
-    return new MemoryWatch(stream, ending);
+    return patiently(PATIENCE_MS, async () => {
+      const ending = new AbortController();
+      const responses = memories.watchMemories({ scope, cursor }, { signal: ending.signal });
+      const stream = responses[Symbol.asyncIterator]();
+      await stream.next(); // the first response is a heartbeat
+      return new MemoryWatch(stream, ending);
+    });
   }
 
   /** Returns the next change; fails, and ends the watch, when none comes in time. */

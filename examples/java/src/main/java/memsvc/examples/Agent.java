@@ -96,7 +96,7 @@ final class Agent {
       remember();
       sendWrongRequest();
       int found = recall();
-      int shown = prepare();
+      int shown = Failure.patiently(CALL_TIMEOUT, this::prepare);
       String cursor = report(watch);
       resume(cursor);
       System.out.printf(

@@ -16,6 +16,8 @@ import memsvc.v1.WatchMemoriesResponse;
 
 /** Hears of every change of the memories that a scope sees, in the background, until it is closed. */
 final class MemoryWatch implements AutoCloseable {
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
+
   private final CancellableContext context = Context.current().withCancellation();
   private final BlockingQueue<WatchMemoriesResponse> responses = new LinkedBlockingQueue<>();
 
@@ -27,8 +29,8 @@ final class MemoryWatch implements AutoCloseable {
   MemoryWatch(MemoryServiceBlockingStub memories, Scope scope, String cursor) throws Exception {
     WatchMemoriesRequest request = WatchMemoriesRequest.newBuilder().setScope(scope).setCursor(cursor).build();
     try {
-      Iterator<WatchMemoriesResponse> stream = context.call(() -> memories.watchMemories(request));
-      stream.next(); // the first response is a heartbeat
+      Iterator<WatchMemoriesResponse> stream =
+          context.call(() -> Failure.patiently(PATIENCE, () -> begun(memories.watchMemories(request))));
       Thread reader = new Thread(() -> read(stream), "memory-watch");
       reader.setDaemon(true);
       reader.start();
@@ -61,6 +63,12 @@ final class MemoryWatch implements AutoCloseable {
   @Override
   public void close() {
     context.cancel(null);
+  }
+
+  /** Waits for the first response, a heartbeat. */
+  private static Iterator<WatchMemoriesResponse> begun(Iterator<WatchMemoriesResponse> stream) {
+    stream.next();
+    return stream;
   }
 
   private void read(Iterator<WatchMemoriesResponse> stream) {
