@@ -14,7 +14,8 @@ function explain(error: unknown, address: string): string {
     return error instanceof Error ? error.message : String(error);
   }
   const failure = Failure.of(error);
-  if (failure.code === Code.Unavailable && failure.reason === "") {
+  // A peer that hangs up, as one that wants TLS does, is told of as Canceled.
+  if ((failure.code === Code.Unavailable || failure.code === Code.Canceled) && failure.reason === "") {
     return (
       `No memory service answers at ${address}: start one with "memsvc serve", or give its address as the first ` +
       "argument or in MEMSVC_ADDRESS (and in MEMSVC_TLS_CA the file of its authority, if it speaks TLS)."
