@@ -1,0 +1,1 @@
+"""The examples, each built and run as its README says."""

@@ -1,0 +1,35 @@
+"""A service that lets nobody in without TLS and a key."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from tests.e2e.running import ServerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Where it is, and what lets an agent in."""
+
+    address: str
+    api_key: str
+    authority_file: str
+
+
+class GuardedProcess(ServerProcess):
+    """A server that is asked by TLS."""
+
+    authority_file: Path
+
+    @contextlib.contextmanager
+    def channel(self) -> Iterator[grpc.Channel]:
+        """Open a channel of one's own to the server."""
+        credentials = grpc.ssl_channel_credentials(self.authority_file.read_bytes())
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.secure_channel(self.bound, credentials, options=options) as channel:
+            yield channel

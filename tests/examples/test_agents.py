@@ -1,0 +1,176 @@
+"""The agents of examples/: each is built and run as its README says, against real servers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT
+from tests.e2e.running import ROOT, ServerProcess, Stubs
+from tests.examples.building import BUILD_SECONDS, TOOLS, Commands, Program
+from tests.examples.guarded import Guarded
+
+HOTEL = "The hotel in Lisbon is two minutes from the metro station Baixa-Chiado."
+MOVED = "The hotel in Lisbon moved us to its house in Alfama, five minutes from the metro."
+ALLERGY = "我对花生过敏，点菜前要先告诉餐厅。"
+SEAT = "Ann wants a window seat on long flights."
+FADO = "找一家可以听法多音乐的餐厅。"
+DONE = "Done: 5 writes, 4 hits, 4 items of context, 5 changes."
+
+each_language = pytest.mark.parametrize(
+    "language", [pytest.param(name, marks=pytest.mark.xdist_group(f"example in {name}")) for name in TOOLS]
+)
+"""One process builds an example once, and beside the others."""
+builds = pytest.mark.timeout(BUILD_SECONDS + 300)
+
+
+def lines_after(title: str, text: str) -> list[str]:
+    """Return the indented lines below the line that begins with *title*."""
+    below = iter(f"\n{text}".partition(f"\n{title}")[2].splitlines()[1:])
+    return list(indented(below))
+
+
+def indented(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines until one is not indented."""
+    for line in lines:
+        if not line.startswith("  "):
+            return
+        yield line.strip()
+
+
+def scores_and_contents(lines: list[str]) -> list[tuple[float, str]]:
+    """Return what was printed of hits."""
+    return [(float(score), content) for score, _, content in (line.partition(" ") for line in lines)]
+
+
+@builds
+@each_language
+def test_an_agent_does_what_the_readme_says(
+    language: str, program_in: Callable[[str], Program], server: ServerProcess, stubs: Stubs
+) -> None:
+    """It writes, repeats, is refused, searches, streams a context and watches; the service has what it wrote."""
+    done = program_in(language).run(MEMSVC_ADDRESS=server.bound)
+
+    told = done.stdout
+    assert (done.returncode, done.stderr) == (0, ""), told + done.stderr
+    assert told.splitlines()[-1] == DONE
+    assert lines_after("Connected to", told) == [
+        f"CREATED {HOTEL}",
+        "Sent again with the same request_id: the same answer, stored once.",
+        *(f"CREATED {content}" for content in (ALLERGY, SEAT, FADO)),
+        f"UPDATED {MOVED}",
+    ]
+    assert "ERROR_REASON_INVALID_REQUEST" in told
+    assert lines_after("A wrong request is refused", told) == [
+        "memory.content: must have 1 to 1000000 characters",
+        "memory.tags[0]: must have 1 to 64 characters",
+        "memory.importance: must be 1 to 5, or 0 for the default",
+    ]
+    for query, first, second in (("Where is our hotel?", MOVED, ALLERGY), ("餐厅要注意什么？", ALLERGY, MOVED)):
+        [best, other] = scores_and_contents(lines_after(f'Found for "{query}":', told))
+        assert (best[1], other[1]) == (first, second)
+        assert 1 >= best[0] > other[0] >= 0
+    context = told.partition("\nContext of at most 400 tokens (o200k_base):\n")[2].partition("\nMeanwhile")[0]
+    assert [content for content in (ALLERGY, MOVED, SEAT, FADO) if context.count(content) != 1] == []
+    assert context.index("PROJECT_CORE") < context.index(ALLERGY) < context.index("LONG_TERM") < context.index(MOVED)
+    assert lines_after("Meanwhile the watch saw:", told) == [
+        *(f"CREATED revision 1: {content}" for content in (HOTEL, ALLERGY, SEAT, FADO)),
+        f"UPDATED revision 2: {MOVED}",
+    ]
+    assert f"Resumed after the first of them: CREATED revision 1: {ALLERGY}" in told
+    check_stored(language, told, stubs)
+
+
+def check_stored(language: str, told: str, stubs: Stubs) -> None:
+    """Compare what an agent said it wrote with what the service has."""
+    found = re.search(r"^Connected to \S+: user ann, project (\S+)$", told, re.MULTILINE)
+    assert found is not None
+    scope = types.Scope(user_id="ann", project_id=found[1])
+    request = pb.ListMemoriesRequest(scope=scope, order_by="create_time asc")
+    stored = stubs.memory.ListMemories(request, timeout=TIMEOUT).memories
+    assert [memory.content for memory in stored] == [MOVED, ALLERGY, SEAT, FADO]
+    assert {memory.scope.agent_id for memory in stored} == {f"planner-{language}"}
+    assert MessageToDict(stored[3].metadata) == {"party": 2.0, "booked": False}
+    assert [memory.kind for memory in stored[2:]] == [types.MEMORY_KIND_PREFERENCE, types.MEMORY_KIND_TASK]
+    assert stored[1].layer == types.MEMORY_LAYER_CORE
+
+
+@builds
+@each_language
+def test_an_agent_gets_in_with_tls_and_a_key_and_waits_when_it_is_told_to(
+    language: str, program_in: Callable[[str], Program], guarded: Guarded
+) -> None:
+    """The key allows fewer calls in a second than the agent makes, so that it has to heed RetryInfo."""
+    entry = {"MEMSVC_TLS_CA": guarded.authority_file, "MEMSVC_API_KEY": guarded.api_key}
+
+    done = program_in(language).run(guarded.address, **entry)
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == DONE
+
+
+@builds
+@each_language
+@pytest.mark.parametrize("named", ["MEMSVC_API_KEY", "MEMSVC_TLS_CA"])
+def test_an_agent_that_is_not_let_in_says_what_is_missing(
+    language: str, named: str, program_in: Callable[[str], Program], guarded: Guarded
+) -> None:
+    """Without a key it names the variable for the key, without TLS the one for the authority."""
+    entry = {"MEMSVC_TLS_CA": guarded.authority_file} if named == "MEMSVC_API_KEY" else {}
+
+    done = program_in(language).run(guarded.address, **entry)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    [sentence] = done.stderr.splitlines()
+    assert named in sentence
+
+
+@builds
+@each_language
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no address"])
+def test_an_agent_says_in_a_sentence_what_to_do_when_nobody_is_there(
+    language: str, address: str, program_in: Callable[[str], Program]
+) -> None:
+    """No stack trace, no riddle: one line on stderr, which names the address."""
+    done = program_in(language).run(address)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    [sentence] = done.stderr.splitlines()
+    assert address in sentence
+    assert "memsvc serve" in sentence or "HOST:PORT" in sentence
+
+
+@pytest.mark.xdist_group("example in python")
+def test_plain_stubs_write_find_and_are_refused(server: ServerProcess) -> None:
+    """The generated stubs alone are enough."""
+    command = [sys.executable, "examples/python/plain_stubs.py", server.bound]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=TIMEOUT, check=True)
+
+    found, refused = done.stdout.splitlines()
+    assert found.endswith(ALLERGY)
+    assert refused == "query: must be set, or vector or keywords"
+
+
+@pytest.mark.parametrize("language", TOOLS)
+def test_the_readme_names_the_commands_that_are_tested(language: str) -> None:
+    """What the table of the README says is what the tests run."""
+    commands = Commands.of(language)
+    [row] = re.findall(rf"^\| \[[^]]*\]\(examples/{language}\) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    assert f"| `{commands.build}` | `{commands.run}` |" in row
+
+
+def test_locks_name_no_address() -> None:
+    """What is fetched is pinned, wherever it is fetched from."""
+    lock = (ROOT / "examples/typescript/package-lock.json").read_text(encoding="utf-8")
+
+    assert "://" not in lock
+    assert lock.count('"integrity"') > 10
