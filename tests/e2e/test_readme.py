@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from memsvc.plugins import GROUPS, load_backend
 from memsvc.settings import BackendChoice, Settings, load_settings
-from memsvc.wiring.backends import NO_BACKEND
+from memsvc.wiring.backends import NO_BACKEND, options_of
 from tests.e2e.running import ROOT, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("readme")
@@ -147,7 +147,7 @@ def test_settings_files_are_valid(tmp_path: Path) -> None:
             choice: BackendChoice = getattr(settings, port)
             if choice.backend == NO_BACKEND:
                 continue
-            load_backend(port, choice.backend).settings.model_validate(choice.options)
+            options_of(port, choice, load_backend(port, choice.backend).settings, settings.metadata.options)
 
 
 def test_entry_points_are_of_groups_that_are_looked_at() -> None:
