@@ -140,14 +140,14 @@ def _timed(ask: Callable[[Question], object], questions: Sequence[Question]) -> 
 
 @asynccontextmanager
 async def _served(plan: Plan) -> AsyncIterator[tuple[Server, str]]:
-    with TemporaryDirectory(prefix="memsvc-bench-") as folder, _database(Path(folder) / "postgres") as url:
+    with TemporaryDirectory(prefix="memsvc-bench-") as folder, database(Path(folder) / "postgres") as url:
         chosen = {"metadata.options.url": url, "vectors.backend": "pgvector", "lexical.backend": "pg-fulltext"}
         async with running_server(Path(folder) / "data", {**plan.server, **chosen}) as server:
             yield server, url
 
 
 @contextmanager
-def _database(directory: Path) -> Iterator[str]:
+def database(directory: Path) -> Iterator[str]:
     """Start a PostgreSQL as it comes: every commit waits for the disk."""
     with warnings.catch_warnings():
         # Without a session of a user there is no folder for its sockets; it takes another.

@@ -19,6 +19,7 @@ from tests.bench import (
     maintenance,
     postgres,
     quality,
+    replicas,
     sessions,
     start,
     transfer,
@@ -38,6 +39,7 @@ from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_
 from tests.bench.maintenance import measure_maintenance
 from tests.bench.postgres import measure_postgres
 from tests.bench.quality import measure_quality
+from tests.bench.replicas import measure_replicas
 from tests.bench.results import Report
 from tests.bench.samples import Sample
 from tests.bench.server import Server, running_server
@@ -51,7 +53,7 @@ from tests.bench.waits import measure_waits
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, ingest.PART, waits.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, editing.PART, quality.PART, start.PART,
-    postgres.PART,
+    postgres.PART, replicas.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -85,6 +87,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_files(plan, screen.stage("files up and down", files.ROUNDS)))
         if "postgres" in plan.parts:
             report.add(*await measure_postgres(plan, screen.stage))
+        if "replicas" in plan.parts:
+            report.add(*await measure_replicas(plan, screen.stage))
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))

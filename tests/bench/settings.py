@@ -10,7 +10,7 @@ PARTS = (
     "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
-ASKED_FOR = ("postgres",)
+ASKED_FOR = ("postgres", "replicas")
 """Parts that are measured only when they are named."""
 
 
