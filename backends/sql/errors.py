@@ -44,8 +44,9 @@ def translate() -> Iterator[None]:
 def _of_database(error: exc.DatabaseError) -> Exception:
     text = str(error.orig)
     if MOVED in text:
-        place = text.partition(MOVED)[2].splitlines()[0]
-        return StoreMovedError(f"The data were moved to {place}: the service there takes writes.")
+        # Where to is nothing for those who only write.
+        message = "Everything was moved to another store, and the service has yet to be started with that; try again."
+        return StoreMovedError(message)
     if isinstance(error, exc.IntegrityError) and _is_unique_violation(error):
         return UniquenessRaceError("A key or content was taken by somebody else; repeat the transaction.")
     if isinstance(error, exc.IntegrityError | exc.ProgrammingError | exc.DataError | exc.NotSupportedError):

@@ -59,11 +59,12 @@ def carry_changes(source: sa.Connection, target: sa.Connection, digests: Digests
         MoveRefusedError: The target does not give back what it was given.
     """
     carried = Carried()
-    for table in MOVED:
+    tables = changelog.touched(source)
+    for table in tables:
         for _, keys in changelog.changed(source, table):
             if keys:
                 _take_out(target, table, keys, digests)
-    for table in MOVED:
+    for table in tables:
         for numbers, keys in changelog.changed(source, table):
             carried.note(table.name, numbers)
             if keys:

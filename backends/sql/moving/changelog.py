@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -63,23 +64,39 @@ def remove(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{log}"')
 
 
+def touched(connection: sa.Connection) -> list[sa.Table]:
+    """Return the tables with changes that were not carried over yet."""
+    found = connection.execute(_any_changes()).one()
+    return [table for table, is_touched in zip(MOVED, found, strict=True) if is_touched]
+
+
 def changed(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[int], list[Key]]]:
     """Yield the numbers of changes, and the keys of the rows, each key once, at its last change; in a snapshot."""
+    statement, after = _changes(table), 0
+    while found := connection.execute(statement, {"after": after}).all():
+        after = found[-1][0]
+        yield [row[0] for row in found], [tuple(row[2:]) for row in found if row[1]]
+
+
+@cache
+def _any_changes() -> sa.Select[Any]:
+    found: list[sa.ColumnElement[Any]] = [sa.exists(sa.select(log_of(table).c.moving_number)) for table in MOVED]
+    return sa.select(*found)
+
+
+@cache
+def _changes(table: sa.Table) -> sa.Select[Any]:
     log = log_of(table)
     later = log.alias()
     names = [column.name for column in key_columns(table)]
     is_same = sa.and_(*(later.c[name] == log.c[name] for name in names), later.c.moving_number > log.c.moving_number)
     is_last = ~sa.exists(sa.select(sa.literal_column("1")).select_from(later).where(is_same))
-    statement = (
+    return (
         sa.select(log.c.moving_number, is_last, *(log.c[name] for name in names))
         .where(log.c.moving_number > sa.bindparam("after"))
         .order_by(log.c.moving_number)
         .limit(KEYS)
     )
-    after = 0
-    while found := connection.execute(statement, {"after": after}).all():
-        after = found[-1][0]
-        yield [row[0] for row in found], [tuple(row[2:]) for row in found if row[1]]
 
 
 def forget(connection: sa.Connection, table: sa.Table, spans: Sequence[tuple[int, int]]) -> None:

@@ -72,7 +72,7 @@ class SqlStoreMoves:
             with other.database.reading() as there:
                 ready = judged(there, store_id_of(source), out.move_id if out else "", other.place)
                 note = f"{version_of(source)} to {version_of(there)}; the target {_said(ready)}"
-            tables = tuple(TableMoved(table.name, content.count(source, table)) for table in MOVED)
+            tables = tuple(TableMoved(name, rows) for name, rows in content.counts(source).items())
             size = self._database.driver.storage_bytes(source)
         total = sum(table.rows for table in tables)
         return MoveProgress(MovePhase.CHECKED, 0, total, other.place, note, tables, bytes=size)
@@ -226,7 +226,7 @@ class _Run:
 
     def _copy(self, into: Move) -> Iterator[MoveProgress]:
         with self._source.reading() as source:
-            counts = {table.name: content.count(source, table) for table in MOVED}
+            counts = content.counts(source)
         done, total = 0, sum(counts.values())
         copied = dict(into.details["copied"])
         for table in MOVED:
@@ -287,7 +287,7 @@ class _Run:
         with self._source.snapshot() as source:
             with self._target.writing() as there:
                 carried = carry_changes(source, there, None)
-            total = 2 * sum(content.count(source, table) for table in MOVED)
+            total = 2 * sum(content.counts(source).values())
             for name, digest in carrying.digests_of(source):
                 ours[name] = digest
                 yield MoveProgress(MovePhase.VERIFYING, _rows(ours), total, note=name)
@@ -299,7 +299,7 @@ class _Run:
         self._forget(carried)
 
     def _switch(self, out: Move, digests: Digests) -> float:
-        """Carry over what is left while nobody can write, and say where the data are, on the side of the source first."""
+        """Carry over what is left while nobody can write, and say where the data are: the source says so first."""
         begun = time.perf_counter()
         with self._source.writing() as source:
             _keep_others_out(source)
@@ -313,11 +313,8 @@ class _Run:
         return time.perf_counter() - begun
 
     def _count(self, source: sa.Connection, there: sa.Connection, digests: Digests) -> None:
-        wrong = [
-            table.name
-            for table in MOVED
-            if not content.count(source, table) == content.count(there, table) == digests[table.name].rows
-        ]
+        ours, theirs = content.counts(source), content.counts(there)
+        wrong = [name for name in ours if not ours[name] == theirs[name] == digests[name].rows]
         if wrong:
             raise carrying.differ(wrong)
 

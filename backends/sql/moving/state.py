@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateTable, DropTable
 
 from backends.sql.dialect import upsert
 from backends.sql.tables import Number
@@ -72,8 +72,10 @@ def found(connection: sa.Connection, role: str) -> Move | None:
     """Return what is said of a role."""
     if not sa.inspect(connection).has_table(store_moves.name):
         return None
-    row = connection.execute(sa.select(store_moves).where(store_moves.c.role == role)).first()
-    return None if row is None else Move(*row[:-1], json.loads(row[-1]))
+    row = connection.execute(sa.select(store_moves).where(store_moves.c.role == role)).mappings().first()
+    if row is None:
+        return None
+    return Move(**{**row, "details": json.loads(row["details"])})
 
 
 def save(connection: sa.Connection, move: Move) -> None:
@@ -88,8 +90,11 @@ def save(connection: sa.Connection, move: Move) -> None:
 
 def forget(connection: sa.Connection, role: str) -> None:
     """Say nothing of a role any more."""
-    make_table(connection)
+    if found(connection, role) is None:
+        return
     connection.execute(sa.delete(store_moves).where(store_moves.c.role == role))
+    if connection.execute(sa.select(store_moves.c.role)).first() is None:
+        connection.execute(DropTable(store_moves))
 
 
 def require_here(connection: sa.Connection) -> None:

@@ -70,7 +70,7 @@ def test_there_and_back_every_byte_is_the_same(tmp_path: Path) -> None:
             later = dump(there)
             *_, back = move(there)
             assert back.place == EMBEDDED
-            with pytest.raises(StoreMovedError, match="moved to the embedded store"):
+            with pytest.raises(StoreMovedError, match="moved to another store"):
                 put(there, TABLES[0])
         with opened(tmp_path) as again:
             again.moves.require_here()
@@ -84,7 +84,7 @@ def test_a_moved_store_takes_no_writes_and_tells_where_it_is(tmp_path: Path) -> 
         [kept] = insert(source, factories.memory("kept"))
         move(source, url)
         for attempt in (lambda: insert(source, factories.memory("late")), lambda: revise(source, kept, title="T")):
-            with pytest.raises(StoreMovedError, match="moved to postgresql://"):
+            with pytest.raises(StoreMovedError, match="moved to another store"):
                 attempt()
         assert source.copies.counts()["memories"] == 1
         with opened(tmp_path) as again, pytest.raises(StoreMovedError, match="--undo"):
@@ -152,7 +152,7 @@ def test_aborting_leaves_nothing(tmp_path: Path) -> None:
         assert _objects(source) != objects
         assert source.moves.abort(MoveTarget(url)).phase is MovePhase.ABORTED
 
-        assert _objects(source) == objects | {"store_moves", "sqlite_autoindex_store_moves_1"}
+        assert _objects(source) == objects
         with opened(tmp_path, url) as target:
             assert _objects(target) >= set(metadata.tables)
             target.moves.require_here()
@@ -182,7 +182,7 @@ def test_undoing_opens_the_source_and_closes_the_target(tmp_path: Path) -> None:
 def test_undoing_does_not_lose_what_was_stored_since_unless_told_to(tmp_path: Path) -> None:
     """Then the store has another name, so that cursors of the other one are not taken for its own."""
     with schema() as url, opened(tmp_path) as source:
-        identity = source.changes.identity()
+        identity = source.changes.identity
         move(source, url)
         with opened(tmp_path, url) as target:
             insert(target, factories.memory("stored there"))
@@ -191,7 +191,7 @@ def test_undoing_does_not_lose_what_was_stored_since_unless_told_to(tmp_path: Pa
         source.moves.undo(MoveTarget(url), changes=Changes.DISCARD)
 
         source.moves.require_here()
-        assert source.changes.identity() != identity
+        assert source.changes.identity != identity
         move(source, url)
 
 

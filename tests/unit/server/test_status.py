@@ -17,7 +17,7 @@ from memsvc.v1 import error_reason_pb2
 
 CLASSES = [
     error
-    for module in (errors, access_errors, file_errors)
+    for module in (errors, access_errors, file_errors, moving_errors)
     for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, MemsvcError) and error is not MemsvcError and error.__module__ == module.__name__
 ]
