@@ -123,12 +123,12 @@ def test_a_crash_between_the_two_last_commits_is_mended_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes writes in between; then the target does."""
-    from backends.sql.moving.moves import _Run  # noqa: PLC0415 - to break off inside
+    from backends.sql.moving.run import Run  # noqa: PLC0415 - to break off inside
 
     with schema() as url, opened(tmp_path) as source:
         put(source, TABLES[0])
         with monkeypatch.context() as patched:
-            patched.setattr(_Run, "_ended", lambda *_: 1 / 0)
+            patched.setattr(Run, "_ended", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 move(source, url)
         with opened(tmp_path, url) as target:
