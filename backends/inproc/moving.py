@@ -13,6 +13,11 @@ _MISSING = "MIGRATION"
 class InprocStoreMoves:
     """`memsvc.ports.moving.StoreMoves`, all of it refused."""
 
+    @property
+    def arrival(self) -> str:
+        """Return nothing: it was nowhere else."""
+        return ""
+
     def require_here(self) -> None:
         """Return: it is nowhere else."""
 

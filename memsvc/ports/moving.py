@@ -85,6 +85,11 @@ class StoreMoves(Protocol):
     never more than one can be written to.
     """
 
+    @property
+    def arrival(self) -> str:
+        """Return the name of the move by which the data came here last; empty when they never were elsewhere."""
+        ...
+
     def require_here(self) -> None:
         """Return when this is the place of the data.
 

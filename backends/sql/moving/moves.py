@@ -49,6 +49,13 @@ class SqlStoreMoves:
         self._default_path = default_path
         self._now = now
 
+    @property
+    def arrival(self) -> str:
+        """Look by which move the data came here."""
+        with self._database.reading() as connection:
+            into = state.found(connection, state.INTO)
+        return "" if into is None else into.move_id
+
     def require_here(self) -> None:
         """Look whether the data moved away."""
         with self._database.reading() as connection:
@@ -105,7 +112,10 @@ class SqlStoreMoves:
                 if is_renewed:
                     # Cursors of the target tell of changes that are not here.
                     source.exec_driver_sql(f"UPDATE counters SET store_id = '{out.move_id}'")  # noqa: S608 - hexadecimal
-        return MoveProgress(MovePhase.UNDONE, place=other.place, note="this is the place of the data again")
+        note = "this is the place of the data again"
+        if is_renewed:
+            note += "; start the service anew, so that watches do not go on from what was discarded"
+        return MoveProgress(MovePhase.UNDONE, place=other.place, note=note)
 
     def _close(self, there: sa.Connection, out: Move, place: str, changes: Changes) -> bool:
         """Have the target written to no more, and return whether that loses changes."""

@@ -190,9 +190,10 @@ def test_undoing_does_not_lose_what_was_stored_since_unless_told_to(tmp_path: Pa
             source.moves.undo(MoveTarget(url), changes=Changes.KEEP)
         source.moves.undo(MoveTarget(url), changes=Changes.DISCARD)
 
-        source.moves.require_here()
-        assert source.changes.identity != identity
-        move(source, url)
+        with opened(tmp_path) as again:
+            again.moves.require_here()
+            assert again.changes.identity != identity
+            move(again, url)
 
 
 def test_what_cannot_take_the_store_is_refused_with_advice(tmp_path: Path) -> None:
