@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -26,6 +26,8 @@ INCIDENTAL = frozenset({"embeddings", "leases", "outbox", "requests", "counters"
 """Tables that a service changes by itself when it does no more than start, or that hold nothing that others do not."""
 FIRST_PAGE, LARGEST_PAGE, KEYS = 64, 1024, 120
 PAGE_BYTES = 2_000_000
+SAMPLE = 64
+"""Rows that the size of a page is told by, at least."""
 _MODULUS = 1 << 128
 
 assert key_table.api_keys.metadata is metadata  # noqa: S101 - imported for its table
@@ -62,7 +64,8 @@ def page_after(connection: sa.Connection, table: sa.Table, after: Key | None, li
 
 def next_limit(limit: int, page: Sequence[Row]) -> int:
     """Return how many rows the next page may have, so that pages stay small whatever is in them."""
-    size = sum(len(value) for row in page for value in row if isinstance(value, str | bytes))
+    step = 1 + len(page) // SAMPLE
+    size = step * sum(len(value) for row in page[::step] for value in row if isinstance(value, str | bytes))
     if size > PAGE_BYTES:
         return max(1, limit // 2)
     return min(limit * 2, LARGEST_PAGE) if size < PAGE_BYTES // 4 else limit
@@ -80,7 +83,10 @@ def delete_rows(connection: sa.Connection, table: sa.Table, keys: Sequence[Key])
 
 def write_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
     """Insert rows, none of which is there."""
-    insert_rows(connection, table, rows)
+    if connection.dialect.name == "postgresql":
+        _copy_in(connection, table, rows)
+    else:
+        insert_rows(connection, table, rows)
 
 
 def counts(connection: sa.Connection) -> dict[str, int]:
@@ -143,6 +149,22 @@ def _hash(row: Row) -> int:
     # What Python writes of numbers, texts and bytes can be read back: different rows are written differently.
     written = repr(row).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(written, digest_size=16).digest(), "big")
+
+
+def _copy_in(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+    """Hand rows over in PostgreSQL's own way: reading long inserts takes psycopg longer than all else together."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    text = f'COPY "{table.name}" ({names}) FROM STDIN'
+    driver: Any = connection.dialect.dbapi
+    cursor = connection.connection.cursor()
+    try:
+        with cast("Any", cursor).copy(text) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except driver.Error as error:
+        raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
+    finally:
+        cursor.close()
 
 
 def _is_one_of(table: sa.Table, keys: Sequence[Key]) -> sa.ColumnElement[bool]:
