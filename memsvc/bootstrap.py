@@ -87,8 +87,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
     index, writes, reads, looks, merged, kept, forgets, shown = parts
-    store = backends.metadata
-    heard = listening(settings, backends)
+    store, heard = backends.metadata, listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
         remember=writes.remember,
