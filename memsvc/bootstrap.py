@@ -13,6 +13,7 @@ from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.files.shelf import Files
 from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.lifecycle.migrating import Migration
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.global_search import GlobalSearch
 from memsvc.engine.read.recollect import Recollect
@@ -86,8 +87,7 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
 
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
     index, writes, reads, looks, merged, kept, forgets, shown = parts
-    store = backends.metadata
-    heard = listening(settings, backends)
+    store, heard = backends.metadata, listening(settings, backends)
     flush = Flush(heard, writes.storing)
     return Application(
         remember=writes.remember,
@@ -131,6 +131,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
+        migration=Migration(store, writes.accesses.flush),
         access=access_of(settings, backends, writes.committer),
         vault=shown,
     )

@@ -20,6 +20,7 @@ from backends.inproc.metadata_sessions import InprocSessionReads
 from backends.inproc.metadata_state import State
 from backends.inproc.metadata_transaction import InprocTransaction
 from backends.inproc.metadata_transfer import InprocUserReads
+from backends.inproc.moving import InprocStoreMoves
 from backends.inproc.reminders import InprocReminderReads
 from backends.inproc.upkeep import InprocLeases, InprocUpkeepReads
 from backends.inproc.vault import InprocVaultBook
@@ -37,6 +38,7 @@ from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
+from memsvc.ports.moving import StoreMoves
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
@@ -71,6 +73,7 @@ class InprocMetadataStore:
         self._erasures = InprocErasureReads(self._current)
         self._keys = InprocKeyReads(self._current)
         self._copies = InprocStoreCopies()
+        self._moves = InprocStoreMoves()
         self._vault = InprocVaultBook(self._current, self._change)
 
     @property
@@ -162,6 +165,11 @@ class InprocMetadataStore:
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
+
+    @property
+    def moves(self) -> StoreMoves:
+        """Move the store elsewhere."""
+        return self._moves
 
     @property
     def vault(self) -> VaultBook:

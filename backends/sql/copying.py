@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from backends.sql.database import Database
 from backends.sql.errors import BACKEND
 from backends.sql.file_tables import files
+from backends.sql.moving import changelog, fence, state
 from backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
 from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
@@ -64,6 +65,11 @@ class SqlStoreCopies:
     def renew(self) -> None:
         """Change the name that the database was given when it was made."""
         with self._database.writing() as connection:
+            # Of a move that was under way, or had ended, when the copy was made, the copy is no part.
+            changelog.remove(connection)
+            fence.take_down(connection)
+            state.forget(connection, state.OUT)
+            state.forget(connection, state.INTO)
             connection.execute(sa.update(counters).values(store_id=uuid.uuid4().hex))
 
     def _copy(self, path: Path, steps: _Steps) -> dict[str, int]:

@@ -64,12 +64,12 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None:
     """Insert memories that have their rows, and all that is stored beside them but revisions."""
-    _insert(connection, memories, [record_row(record) for record in records])
+    insert_rows(connection, memories, [record_row(record) for record in records])
     _insert_terms(connection, [record.memory for record in records])
     insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
     insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
-    _insert(connection, statements, statement_rows(records))
-    _insert(connection, reminders, reminder_rows(record.memory for record in records))
+    insert_rows(connection, statements, statement_rows(records))
+    insert_rows(connection, reminders, reminder_rows(record.memory for record in records))
 
 
 def update_record(connection: sa.Connection, before: Memory, after: Record) -> None:
@@ -107,7 +107,7 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
             insert_many(connection, memory_vectors, [_vector_values(after)])
     if after.statements is not None:
         delete_statements(connection, before.row)
-        _insert(connection, statements, statement_rows([after]))
+        insert_rows(connection, statements, statement_rows([after]))
 
 
 def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Chunk]) -> None:
@@ -118,7 +118,7 @@ def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Ch
     for table in _TERM_TABLES:
         rows = _term_rows(table, memory)
         connection.execute(sa.delete(table).where(table.c.owner == memory.scope.owner, table.c.row == memory.row))
-        _insert(connection, table, sorted(rows))
+        insert_rows(connection, table, sorted(rows))
 
 
 def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
@@ -155,7 +155,7 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
 def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows given by the names of all columns of *table*."""
     if values:
-        _insert(connection, table, list(map(itemgetter(*table.columns.keys()), values)))
+        insert_rows(connection, table, list(map(itemgetter(*table.columns.keys()), values)))
 
 
 def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
@@ -169,9 +169,9 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     if any(memory.keywords for memory in written):
         run_kept(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
-    _insert(connection, memory_metadata, metadata)
+    insert_rows(connection, memory_metadata, metadata)
     refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
-    _insert(connection, memory_refs, refs)
+    insert_rows(connection, memory_refs, refs)
 
 
 def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> None:
@@ -180,7 +180,7 @@ def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> 
         gone = [{"at_owner": row[0], "at_term": row[1], "at_row": row[2]} for row in old - new]
         if gone:
             connection.execute(_delete_term(table), gone)
-        _insert(connection, table, sorted(new - old))
+        insert_rows(connection, table, sorted(new - old))
 
 
 def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
@@ -209,7 +209,7 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return [item for several in lists for item in several]
 
 
-def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
+def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows in the order of the columns.
 
     In blocks, since the driver lets the interpreter lock go for every statement that it steps through, and beside

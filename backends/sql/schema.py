@@ -59,21 +59,42 @@ def _version(connection: sa.Connection) -> str | None:
 
 
 def _create(connection: sa.Connection) -> None:
-    for statement in _statements(connection.dialect.name):
-        connection.exec_driver_sql(statement)
+    create_tables(connection)
+    create_indexes(connection)
     connection.execute(sa.insert(counters).values(one=1, last_row=0, last_position=0, store_id=uuid.uuid4().hex))
+
+
+def create_tables(connection: sa.Connection) -> None:
+    """Create the tables as they are now, without a row, and with no indexes but those of their keys."""
+    for statement in _table_statements(connection.dialect.name):
+        connection.exec_driver_sql(statement)
     connection.execute(sa.insert(_versions).values(version_num=HEAD))
 
 
+def create_indexes(connection: sa.Connection) -> None:
+    """Create all other indexes."""
+    for statement in _index_statements(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+
+
 @cache
-def _statements(dialect: str) -> tuple[str, ...]:
-    """Return what makes every table and index; compiling them takes longer than running them."""
-    compiler = sa.make_url(f"{dialect}://").get_dialect()()
-    made: list[CreateTable | CreateIndex] = []
-    for table in (*metadata.sorted_tables, _versions):
-        made.append(CreateTable(_sorted_by_bytes(table) if dialect == "postgresql" else table))
-        made += [CreateIndex(index) for index in sorted(table.indexes, key=lambda one: str(one.name))]
-    return tuple(str(one.compile(dialect=compiler)) for one in made)
+def _table_statements(dialect: str) -> tuple[str, ...]:
+    """Return what makes every table; compiling it takes longer than running it."""
+    tables = (*metadata.sorted_tables, _versions)
+    made = (CreateTable(_sorted_by_bytes(table) if dialect == "postgresql" else table) for table in tables)
+    return tuple(str(one.compile(dialect=_compiler(dialect))) for one in made)
+
+
+@cache
+def _index_statements(dialect: str) -> tuple[str, ...]:
+    indexes = [index for table in metadata.sorted_tables for index in table.indexes]
+    made = (CreateIndex(index) for index in sorted(indexes, key=lambda one: str(one.name)))
+    return tuple(str(one.compile(dialect=_compiler(dialect))) for one in made)
+
+
+def _compiler(dialect: str) -> sa.Dialect:
+    made: sa.Dialect = sa.make_url(f"{dialect}://").get_dialect()()
+    return made
 
 
 def _sorted_by_bytes(table: sa.Table) -> sa.Table:

@@ -23,6 +23,7 @@ from backends.sql.integrity import SqlIntegrityReads
 from backends.sql.keys import SqlKeyReads
 from backends.sql.leases import SqlLeases
 from backends.sql.logs import SqlLogs
+from backends.sql.moving.moves import SqlStoreMoves
 from backends.sql.postgres import PostgresDriver
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
@@ -48,6 +49,7 @@ from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.moving import StoreMoves
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
 from memsvc.ports.transfer import UserReads
@@ -60,8 +62,8 @@ DEFAULT_NAME = "memsvc.db"
 class SqlMetadataStore:
     """`memsvc.ports.metadata.MetadataStore`."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
-        """Work on a database that is up to date."""
+    def __init__(self, database: Database, now: Callable[[], datetime], moves: StoreMoves) -> None:
+        """Work on a database that is up to date; *moves* is what moves it."""
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
@@ -83,6 +85,7 @@ class SqlMetadataStore:
         self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
         self._vault = SqlVaultBook(database)
+        self._moves = moves
 
     @property
     def is_shared(self) -> bool:
@@ -175,6 +178,11 @@ class SqlMetadataStore:
         return self._copies
 
     @property
+    def moves(self) -> StoreMoves:
+        """Move the store to another database."""
+        return self._moves
+
+    @property
     def vault(self) -> VaultBook:
         """Keep what the vault knows."""
         return self._vault
@@ -222,7 +230,8 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
     database = Database(_driver(settings, context), settings)
     try:
         bring_up_to_date(database)
-        yield SqlMetadataStore(database, context.now)
+        moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
+        yield SqlMetadataStore(database, context.now, moves)
     finally:
         database.close()
 

@@ -98,7 +98,12 @@ class SqlTransaction(
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Open a part that can fail alone."""
+        """Open a part that can fail alone, with an error of ours."""
+        with translate(), self._savepoint():
+            yield
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
         before, inserted, name = (self._position, self._changes), len(self._inserted), f"savepoint_{self._depth}"
         run_text(self._connection, f"SAVEPOINT {name}")
         self._depth += 1

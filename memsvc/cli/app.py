@@ -26,6 +26,7 @@ from memsvc.cli import (
     lifecycle,
     maintaining,
     memories,
+    migrating,
     process,
     projects,
     reminding,
@@ -85,6 +86,7 @@ app.command()(transferring.export)
 app.command()(transferring.import_user)
 app.command()(transferring.erase)
 app.command()(transferring.backup)
+app.command()(migrating.migrate_backend)
 app.command()(watching.watch)
 app.add_typer(watching.quarantine, name="quarantine")
 vault.app.command("watch")(vault_watching.watch)

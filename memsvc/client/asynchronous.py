@@ -16,6 +16,7 @@ from memsvc.client.finding import Finding
 from memsvc.client.history import History
 from memsvc.client.keys import Keys
 from memsvc.client.maintaining import Maintenance
+from memsvc.client.migrating import Migrations
 from memsvc.client.promoting import Promotions
 from memsvc.client.reading import Reads
 from memsvc.client.reminding import Reminders
@@ -48,6 +49,7 @@ class AsyncMemsvc(
     Reviews,
     Transfers,
     Keys,
+    Migrations,
     Vaults,
 ):
     """A connection to a memory service, for one user and project. Use it as an async context manager.

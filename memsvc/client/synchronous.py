@@ -246,6 +246,7 @@ class Memsvc:
     import_user = _stream(AsyncMemsvc.import_user)
     erase_user = _sync(AsyncMemsvc.erase_user)
     create_backup = _stream(AsyncMemsvc.create_backup)
+    migrate_backend = _stream(AsyncMemsvc.migrate_backend)
     create_api_key = _sync(AsyncMemsvc.create_api_key)
     api_keys = _stream(AsyncMemsvc.api_keys)
     revoke_api_key = _sync(AsyncMemsvc.revoke_api_key)

@@ -27,6 +27,7 @@ from memsvc.engine.lifecycle.archive import ArchiveOne
 from memsvc.engine.lifecycle.backup import Backups
 from memsvc.engine.lifecycle.diagnose import Diagnose
 from memsvc.engine.lifecycle.integrity import Integrity
+from memsvc.engine.lifecycle.migrating import Migration
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.lifecycle.statistics import Statistics
@@ -96,6 +97,7 @@ class Application:
     user_importing: UserImporting
     erase: Erase
     backups: Backups
+    migration: Migration
     access: Access
     vault: Vault | None
 

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from memsvc.domain.moving_errors import StoreMovedError
+
 log = logging.getLogger(__name__)
 
 
@@ -29,6 +31,9 @@ class Repeating:
             stopping = self._stopping.wait(self._seconds)
             try:
                 self._work()
+            except StoreMovedError:
+                # Nothing to be done here any more, unless the move is undone.
+                log.debug("a repeated task rests: the store was moved")
             except Exception:
                 log.exception("a repeated task failed and will be tried again")
             if stopping:

@@ -29,6 +29,7 @@ from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.keys import KeyReads, KeyWrites
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
+from memsvc.ports.moving import StoreMoves
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
@@ -365,6 +366,11 @@ class MetadataStore(Protocol):
     @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
+        ...
+
+    @property
+    def moves(self) -> StoreMoves:
+        """Move the store to another database."""
         ...
 
     @property

@@ -18,6 +18,7 @@ from memsvc.server.history import CheckpointMethods
 from memsvc.server.integrity import IntegrityMethods
 from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
+from memsvc.server.migrating import MigrationMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
@@ -41,6 +42,7 @@ class LifecycleServicer(
     MaintenanceMethods,
     TransferMethods,
     KeyMethods,
+    MigrationMethods,
     VaultMethods,
     pb_grpc.LifecycleServiceServicer,
 ):

@@ -30,7 +30,7 @@ WRITES = frozenset(
 )  # fmt: skip
 """What can change what a scope names, also where a request only asks what it would change."""
 KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey"})
-ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup"}
+ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend"}
 """What is about the service as a whole."""
 WITHOUT_SCOPE = frozenset({"CheckIntegrity", "RunMaintenance", "SyncVault"})
 """What is about everybody when the request has no scope."""

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import access_errors, errors, file_errors, limits
+from memsvc.domain import access_errors, errors, file_errors, limits, moving_errors
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.v1 import types_pb2 as types
@@ -156,6 +156,9 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     file_errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
     file_errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.VaultOffError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    moving_errors.StoreMovedError: Row(_CODE.UNAVAILABLE, _retry),
+    moving_errors.MoveRefusedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    moving_errors.MoveRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

@@ -216,6 +216,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
     No metadata. Set vault.directory and start the service again.
     """
+    ERROR_REASON_STORE_MOVED: _ErrorReason.ValueType  # 110
+    """ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
+    moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
+    """
+    ERROR_REASON_MIGRATION_REFUSED: _ErrorReason.ValueType  # 111
+    """ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
+    which is "target", "source" or "verification". The message says why, and what to do.
+    """
+    ERROR_REASON_MIGRATION_RUNNING: _ErrorReason.ValueType  # 112
+    """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
+    that has ended.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
@@ -418,5 +430,17 @@ once more.
 ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
 """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
 No metadata. Set vault.directory and start the service again.
+"""
+ERROR_REASON_STORE_MOVED: ErrorReason.ValueType  # 110
+"""ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
+moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
+"""
+ERROR_REASON_MIGRATION_REFUSED: ErrorReason.ValueType  # 111
+"""ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
+which is "target", "source" or "verification". The message says why, and what to do.
+"""
+ERROR_REASON_MIGRATION_RUNNING: ErrorReason.ValueType  # 112
+"""ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
+that has ended.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -11,6 +11,7 @@ from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
 from memsvc.v1 import keys_pb2 as memsvc_dot_v1_dot_keys__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
 from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
+from memsvc.v1 import migration_pb2 as memsvc_dot_v1_dot_migration__pb2
 from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
 from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
 from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
@@ -157,6 +158,11 @@ class LifecycleServiceStub(object):
                 '/memsvc.v1.LifecycleService/CreateBackup',
                 request_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
+                _registered_method=True)
+        self.MigrateBackend = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/MigrateBackend',
+                request_serializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.FromString,
                 _registered_method=True)
         self.CreateApiKey = channel.unary_unary(
                 '/memsvc.v1.LifecycleService/CreateApiKey',
@@ -351,6 +357,14 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MigrateBackend(self, request, context):
+        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
+        service goes on, and verifies it. It can be broken off, gone on with, and undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreateApiKey(self, request, context):
         """CreateApiKey makes a key for callers, and tells its secret once.
         """
@@ -487,6 +501,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.CreateBackup,
                     request_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.SerializeToString,
+            ),
+            'MigrateBackend': grpc.unary_stream_rpc_method_handler(
+                    servicer.MigrateBackend,
+                    request_deserializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.SerializeToString,
             ),
             'CreateApiKey': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateApiKey,
@@ -1083,6 +1102,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/CreateBackup',
             memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
             memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MigrateBackend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/MigrateBackend',
+            memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.SerializeToString,
+            memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.FromString,
             options,
             channel_credentials,
             insecure,

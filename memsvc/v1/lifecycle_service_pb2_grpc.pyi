@@ -13,6 +13,7 @@ from memsvc.v1 import integrity_pb2 as _integrity_pb2
 from memsvc.v1 import keys_pb2 as _keys_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
 from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
+from memsvc.v1 import migration_pb2 as _migration_pb2
 from memsvc.v1 import promotion_pb2 as _promotion_pb2
 from memsvc.v1 import reminders_pb2 as _reminders_pb2
 from memsvc.v1 import summaries_pb2 as _summaries_pb2
@@ -117,6 +118,10 @@ class LifecycleServiceStub:
     """
     CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    MigrateBackend: _grpc.UnaryStreamMultiCallable[_migration_pb2.MigrateBackendRequest, _migration_pb2.MigrateBackendResponse]
+    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
+    service goes on, and verifies it. It can be broken off, gone on with, and undone.
+    """
     CreateApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]
     """CreateApiKey makes a key for callers, and tells its secret once."""
     ListApiKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]
@@ -205,6 +210,10 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
     CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
     """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    MigrateBackend: _aio.UnaryStreamMultiCallable[_migration_pb2.MigrateBackendRequest, _migration_pb2.MigrateBackendResponse]  # type: ignore[assignment]
+    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
+    service goes on, and verifies it. It can be broken off, gone on with, and undone.
+    """
     CreateApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
     """CreateApiKey makes a key for callers, and tells its secret once."""
     ListApiKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]  # type: ignore[assignment]
@@ -416,6 +425,16 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
         """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+
+    @_abc_1.abstractmethod
+    def MigrateBackend(
+        self,
+        request: _migration_pb2.MigrateBackendRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_migration_pb2.MigrateBackendResponse], _abc.AsyncIterator[_migration_pb2.MigrateBackendResponse]]:
+        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
+        service goes on, and verifies it. It can be broken off, gone on with, and undone.
+        """
 
     @_abc_1.abstractmethod
     def CreateApiKey(

@@ -33,8 +33,10 @@ def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -
         PluginError: The store cannot be chosen.
         StartError: Its options are wrong.
         BackendUnavailableError: It cannot be opened.
+        StoreMovedError: Its data are elsewhere.
     """
     with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
+        store.moves.require_here()
         committer = Committer(store)
         with closing(committer):
             yield Keys(store.api_keys, committer, now=now, random=secrets.token_bytes)

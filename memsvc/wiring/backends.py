@@ -69,6 +69,7 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
     Raises:
         PluginError: A backend cannot be chosen.
         StartError: An option of a backend is wrong; nothing was opened.
+        StoreMovedError: The data of the store were moved elsewhere, or have not all arrived.
     """
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
     optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
@@ -83,12 +84,13 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
             )
             for port in choices
         }
+        backends["metadata"].moves.require_here()
         yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()), now=now)
 
 
 @contextmanager
 def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
-    """Open the metadata store alone, as `opened` does, and close it again.
+    """Open the metadata store alone, as `opened` does, wherever its data are, and close it again.
 
     Raises:
         PluginError: It cannot be chosen.

@@ -26,6 +26,7 @@ from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
+from memsvc.wiring.followed import has_followed
 from memsvc.wiring.measuring import Measured
 
 log = logging.getLogger(__name__)
@@ -65,10 +66,11 @@ def indexing(
     reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
+    followed = has_followed(settings, directory.path, backends.metadata)
     upkeep = Upkeep(
         reindex,
         interval_seconds=settings.indexing.upkeep_seconds,
-        repair_first=not directory.was_closed_cleanly,
+        repair_first=not (followed and directory.was_closed_cleanly),
     )
     indexer.start()
     stack.callback(indexer.stop)

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Change
+from memsvc.domain.moving_errors import StoreMovedError
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.progress import Waiters
 from memsvc.engine.index.words_ahead import WordsAhead
@@ -24,6 +25,9 @@ IDLE_SECONDS = 1.0
 """How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
 OTHERS_SECONDS = 0.02
 """How long it sleeps while somebody waits for changes that another process is applying."""
+MOVED_SECONDS = 1.0
+"""How often to look whether a store that was moved elsewhere is here again."""
+_NAME = "indexer"
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 log = logging.getLogger(__name__)
@@ -70,7 +74,7 @@ class Indexer:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self._waiters.fail()
+        self._waiters.fail(BackendClosedError(_NAME))
 
     def nudge(self) -> None:
         """Say that there are new changes."""
@@ -79,7 +83,7 @@ class Indexer:
     def reached(self, position: int) -> Future[None]:
         """Return a future that is done once every change up to *position* can be found.
 
-        It fails with BackendClosedError when the indexer stops first.
+        It fails with BackendClosedError when the indexer stops first, with StoreMovedError when the store is moved.
         """
         if position <= self._applied:
             return _done()
@@ -96,7 +100,7 @@ class Indexer:
 
     def _queued(self, future: Future[None]) -> Future[None]:
         if self._stopping.is_set():
-            self._waiters.fail()
+            self._waiters.fail(BackendClosedError(_NAME))
         self._waiters.settle((), self._applied)
         self._wake.set()
         return future
@@ -108,6 +112,9 @@ class Indexer:
                 busy = self._step()
             except BackendClosedError:
                 return
+            except StoreMovedError as moved:
+                self._rest(moved)
+                continue
             except BackendUnavailableError as error:
                 self._fall_back(error, failures)
                 failures += 1
@@ -143,6 +150,11 @@ class Indexer:
         if reached >= self._replay_to:
             # Searches can be answered, by words at least; they say themselves what they do without.
             self._caught_up.set()
+
+    def _rest(self, moved: StoreMovedError) -> None:
+        """Tell those who wait that it will not be here; the move may be undone, so look again."""
+        self._waiters.fail(moved)
+        self._stopping.wait(MOVED_SECONDS)
 
     def _step(self) -> bool:
         wanted = self._waiters.wanted(limit=URGENT)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from memsvc.domain.errors import BackendClosedError
+from memsvc.domain.errors import MemsvcError
 
 
 class Waiters:
@@ -64,11 +64,11 @@ class Waiters:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
 
-    def fail(self) -> None:
-        """Tell everybody that the indexer has stopped."""
+    def fail(self, error: MemsvcError) -> None:
+        """Tell everybody that what they wait for will not be."""
         with self._lock:
             left = [future for _, future in self._exact] + [future for _, future in self._until]
             self._exact, self._until = [], []
         for future in left:
             if future.set_running_or_notify_cancel():
-                future.set_exception(BackendClosedError("indexer"))
+                future.set_exception(error)

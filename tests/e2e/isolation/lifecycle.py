@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import backup_pb2, erasure_pb2, keys_pb2, transfer_pb2
+from memsvc.v1 import backup_pb2, erasure_pb2, keys_pb2, migration_pb2, transfer_pb2
 from memsvc.v1 import consolidation_pb2 as consolidation_pb
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import integrity_pb2 as integrity_pb
@@ -174,6 +174,13 @@ def EraseUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
 def CreateBackup(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It tells numbers of the whole service. Begun only: a whole one has tests of its own."""
     yield [backup_pb2.CreateBackupRequest(name="../acme")], INVALID
+
+
+@case
+def MigrateBackend(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """It is about everybody; nobody's words are in what it tells. Refused here: it has tests of its own."""
+    target = migration_pb2.MigrationTarget(embedded=migration_pb2.EmbeddedStore())
+    yield [migration_pb2.MigrateBackendRequest(target=target)], grpc.StatusCode.FAILED_PRECONDITION
 
 
 @case

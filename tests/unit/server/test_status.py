@@ -9,7 +9,7 @@ import pytest
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import access_errors, errors, file_errors
+from memsvc.domain import access_errors, errors, file_errors, moving_errors
 from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.server import status
@@ -17,7 +17,7 @@ from memsvc.v1 import error_reason_pb2
 
 CLASSES = [
     error
-    for module in (errors, access_errors, file_errors)
+    for module in (errors, access_errors, file_errors, moving_errors)
     for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, MemsvcError) and error is not MemsvcError and error.__module__ == module.__name__
 ]
@@ -61,6 +61,9 @@ EXAMPLES = [
     (access_errors.PermissionDeniedError("no", key_id="k"), grpc.StatusCode.PERMISSION_DENIED, None),
     (access_errors.ApiKeyNotFoundError("k"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.BackupRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (moving_errors.StoreMovedError("moved"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
+    (moving_errors.MoveRefusedError("no"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (moving_errors.MoveRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.VaultOffError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 

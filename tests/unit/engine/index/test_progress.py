@@ -49,7 +49,7 @@ def test_fail_ends_every_wait_with_an_error() -> None:
     waiters = Waiters()
     futures = [waiters.until(5), waiters.exactly([7])]
 
-    waiters.fail()
+    waiters.fail(BackendClosedError("indexer"))
 
     for future in futures:
         with pytest.raises(BackendClosedError):

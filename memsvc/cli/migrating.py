@@ -1,0 +1,182 @@
+"""The command that moves the store elsewhere: migrate-backend. It asks the service, or works on the data of none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memsvc.cli.connecting import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.failures import CommandError, say, told
+from memsvc.cli.keys import DEFAULT_ADDRESS, Address, AsJson, Config, DataDir
+from memsvc.cli.output import progress_bar, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from memsvc.client.migrating import MigrationAction
+    from memsvc.settings import Settings
+    from memsvc.v1 import migration_pb2 as pb
+
+URL_VARIABLE = "MEMSVC_METADATA__OPTIONS__URL"
+
+
+class To(StrEnum):
+    """Where the store is to be."""
+
+    POSTGRES = "postgres"
+    """In a PostgreSQL database; for the profile cluster, too."""
+    EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be done."""
+
+    url: str | None
+    action: MigrationAction
+    discard_changes: bool
+
+
+def migrate_backend(  # noqa: PLR0913 - an option each
+    *,
+    to: Annotated[To, typer.Option(help="Where to: PostgreSQL, or back into the data directory.")] = To.POSTGRES,
+    url: Annotated[
+        str,
+        typer.Option(
+            envvar="MEMSVC_MIGRATE_URL",
+            help="The database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; better set as the variable.",
+        ),
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be moved, and whether it can be.")] = False,
+    abort: Annotated[
+        bool, typer.Option("--abort", help="Give up a move that is not done; nothing is left of it.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back a move that is done.")] = False,
+    discard_changes: Annotated[
+        bool, typer.Option("--discard-changes", help="With --undo: lose what was stored at the target since.")
+    ] = False,
+    address: Address = "",
+    data_dir: DataDir = None,
+    config: Config = None,
+    api_key: ApiKey = "",
+    tls_ca: TlsCa = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move everything that is stored to PostgreSQL, or back, and verify it. A service goes on meanwhile.
+
+    When it breaks off, say the same again: it goes on where it was.
+    """
+    with told(address or DEFAULT_ADDRESS):
+        from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
+        from memsvc.settings import load_settings  # noqa: PLC0415
+
+        wanted = _Wanted(_target(to, url), _action(dry_run=dry_run, abort=abort, undo=undo), discard_changes)
+        overrides = {} if data_dir is None else {"data_dir": data_dir}
+        tls = tls_of(tls_ca, tls_certificate, tls_key)
+        with ExitStack() as stack:
+            steps = None if address else _by_store(stack, load_settings(config, **overrides), wanted)
+            if steps is None:
+                where = address or DEFAULT_ADDRESS
+                client = stack.enter_context(Memsvc(where, user_id=os_user(), api_key=api_key, tls=tls))
+                steps = client.migrate_backend(wanted.url, action=wanted.action, discard_changes=wanted.discard_changes)
+            last = _followed(steps, as_json=as_json)
+        if not as_json:
+            _tell(last, wanted)
+
+
+def _target(to: To, url: str) -> str | None:
+    if to is To.EMBEDDED:
+        if url:
+            message = "--url goes with --to postgres."
+            raise CommandError(message)
+        return None
+    if not url:
+        message = "Name the database with --url or the variable MEMSVC_MIGRATE_URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+        raise CommandError(message)
+    return url
+
+
+def _action(*, dry_run: bool, abort: bool, undo: bool) -> MigrationAction:
+    chosen: list[MigrationAction] = []
+    chosen += ["CHECK"] if dry_run else []
+    chosen += ["ABORT"] if abort else []
+    chosen += ["UNDO"] if undo else []
+    if len(chosen) > 1:
+        message = "Say one of --dry-run, --abort and --undo."
+        raise CommandError(message)
+    return chosen[0] if chosen else "RUN"
+
+
+def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator[pb.MigrateBackendResponse] | None:
+    """Return the steps of the store itself; None when a service has the data directory open."""
+    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
+    from memsvc.engine.lifecycle.migrating import MoveAction  # noqa: PLC0415
+    from memsvc.ports.moving import Changes, MoveTarget  # noqa: PLC0415
+    from memsvc.server.convert.migration import progress_to_proto  # noqa: PLC0415
+    from memsvc.wiring.migrating import offline_migration  # noqa: PLC0415
+
+    try:
+        migration = stack.enter_context(offline_migration(settings))
+    except DataDirectoryLockedError:
+        say(f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another.")
+        return None
+    say(f"No service has {settings.data_dir} open; working on it.")
+    changes = Changes.DISCARD if wanted.discard_changes else Changes.KEEP
+    return map(progress_to_proto, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes))
+
+
+def _followed(steps: Iterator[pb.MigrateBackendResponse], *, as_json: bool) -> pb.MigrateBackendResponse:
+    """Draw the progress, or write it line by line, and return the last step."""
+    with progress_bar("migrate-backend", shown=not as_json) as bar:
+        for step in steps:
+            bar(step.done_count, step.total_count or None, f"{_phase(step)} {step.message}")
+            if as_json:
+                write_json(step)
+    return step
+
+
+def _phase(step: pb.MigrateBackendResponse) -> str:
+    from memsvc.v1 import migration_pb2  # noqa: PLC0415 - a quick start
+
+    return migration_pb2.MigrationPhase.Name(step.phase).removeprefix("MIGRATION_PHASE_")
+
+
+def _tell(step: pb.MigrateBackendResponse, wanted: _Wanted) -> None:
+    is_done = wanted.action == "RUN"
+    if step.tables:
+        equal = (lambda digest: f"equal {digest[:12]}") if is_done else str
+        rows = [(one.name, f"{one.row_count:,}", equal(one.digest)) for one in step.tables]
+        write_table(("table", ">rows", "both sides"), rows)
+    if wanted.action == "CHECK":
+        write(f"{step.total_count:,} rows, {step.size_bytes:,} bytes; {step.message}. Nothing was changed.")
+    elif is_done:
+        waited = step.sealed_duration.ToTimedelta().total_seconds()
+        write(f"{step.total_count:,} rows are at {step.target}; writes waited for {waited:.2f} s.")
+        write(_next(wanted))
+    else:
+        write(f"{_phase(step).capitalize()}: {step.message}.")
+
+
+def _next(wanted: _Wanted) -> str:
+    if wanted.url is None:
+        return (
+            f"Now stop the service, take metadata.options.url out of memsvc.toml (or {URL_VARIABLE} out of its "
+            "environment), and start it again with the same data directory."
+        )
+    return (
+        "Now stop the service and start it again, with the same data directory (its files and indexes are used on) and "
+        f'the address as {URL_VARIABLE}, or in memsvc.toml:\n\n[metadata.options]\nurl = "{_shown(wanted.url)}"\n\n'
+        "Until then it answers reads and refuses writes as UNAVAILABLE. To take it back: the same command with --undo."
+    )
+
+
+def _shown(url: str) -> str:
+    """Return an address without its password."""
+    import re  # noqa: PLC0415 - a quick start
+
+    return re.sub(r"(//[^:/@]*:)[^@]*@", r"\1PASSWORD@", re.sub(r"(password=)[^&]*", r"\1PASSWORD", url))
