@@ -96,6 +96,20 @@ def test_what_one_writes_the_other_finds(pair: tuple[QdrantServerIndex, QdrantSe
     assert one.is_shared
 
 
+def test_the_first_generation_is_known_to_all_at_once(
+    pair: tuple[QdrantServerIndex, QdrantServerIndex],
+) -> None:
+    """Who knew of none asks again before it leaves a change out: nobody else would write that."""
+    one, other = pair
+    assert other.manifest is None
+
+    renew(one, 1, 1)
+
+    assert other.manifest is not None
+    other.replace(change(2))
+    assert rows(one) == [1, 2]
+
+
 def test_a_write_beside_a_switch_is_refused_and_then_goes_to_the_next_generation(
     pair: tuple[QdrantServerIndex, QdrantServerIndex],
 ) -> None:
