@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -17,7 +16,6 @@ from pydantic import SecretStr
 from backends.postgres import FULLTEXT, PGVECTOR
 from backends.postgres.settings import FulltextSettings, PgvectorSettings
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.ports.backend import BackendContext
@@ -53,7 +51,7 @@ def _vectors(stack: ExitStack, url: str, **options: Any) -> Any:
 
 def _renew(index: Any, *rows: int) -> None:
     made = index.begin(FIRST)
-    made.replace({row: [lexical_entry(factories.attributes(row), "tea")] for row in rows})
+    made.replace({row: [lexical_entry(factories.attributes(row), ["tea"])] for row in rows})
     made.seal()
     index.switch(made)
 
@@ -68,3 +66,33 @@ def test_that_there_is_no_generation_is_never_guessed(stack: ExitStack, url: str
         _ = index.manifest
 
     assert index.manifest is None
+
+
+def test_a_search_waits_for_a_connection_no_longer_than_its_caller(stack: ExitStack, url: str) -> None:
+    """Also when the index would wait for long."""
+    index = _words(stack, url, connections=1, wait_seconds=600.0)
+    _renew(index, 1)
+
+    with index._connections.lent(), pytest.raises(DeadlineExceededError):
+        index.search(["tea"], reach=REACH, limit=9, deadline=Deadline.after(0.05))
+
+    assert len(index.search(["tea"], reach=REACH, limit=9, deadline=NO_HURRY)) == 1
+
+
+@pytest.mark.parametrize("opened", [_words, _vectors])
+def test_time_limits_of_the_database_do_not_break_off_what_takes_long(stack: ExitStack, url: str, opened: Any) -> None:
+    """A build of a large index takes minutes, and rests in between while texts are embedded."""
+    limits = ("statement_timeout", "idle_in_transaction_session_timeout")
+    with psycopg.connect(url, autocommit=True) as connection:
+        database = sql.Identifier(connection.info.dbname)
+        for limit in limits:
+            connection.execute(sql.SQL("ALTER DATABASE {} SET {} = '1h'").format(database, sql.SQL(limit)))
+        try:
+            index = opened(stack, url)
+            with index._connections.lent() as ours:
+                found = [ours.execute(f"SHOW {limit}").fetchone() for limit in limits]
+        finally:
+            for limit in limits:
+                connection.execute(sql.SQL("ALTER DATABASE {} RESET {}").format(database, sql.SQL(limit)))
+
+    assert found == [("0",), ("0",)]
