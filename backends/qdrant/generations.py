@@ -225,6 +225,8 @@ class Generations(Generic[M]):
     def _refresh_or_keep(self) -> None:
         try:
             self.refresh()
+            # Here, since nobody may ever ping: what was erased is in the generation before, too.
+            self.clear_away()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
 

@@ -181,6 +181,22 @@ def test_what_another_is_making_is_left_alone_and_what_the_dead_left_is_removed(
     assert look(timedelta(minutes=2)) == 1
 
 
+def test_the_generation_before_goes_away_by_use_alone(
+    pair: tuple[QdrantServerIndex, QdrantServerIndex], client: QdrantClient, clock: Clock
+) -> None:
+    """Nobody need ask how the index is: what is erased later would stay in it for ever."""
+    one, _ = pair
+    renew(one, 1, 1)
+    renew(one, 2, 2)
+    assert len(client.get_collections().collections) == 2
+
+    clock.now += timedelta(minutes=1)
+    one._generations._known_until = one._generations._looked = -1.0
+    assert rows(one) == [2]
+
+    assert len(client.get_collections().collections) == 1
+
+
 def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: Clock) -> None:
     """No one's collections are another's, though its prefix begins like it."""
     shared: Any = Locked(client)
