@@ -207,6 +207,9 @@ class InprocIndexFeed:
         """Do nothing: there is nobody else."""
         yield
 
+    def require_lent(self) -> None:
+        """Return: there is nobody else."""
+
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those that are applied."""
         return set(positions) - self._state().pending

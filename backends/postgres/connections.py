@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from backends.postgres.settings import PostgresSettings
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -23,6 +23,11 @@ _LONGEST_SILENCE_SECONDS = 30
 """After so long without an answer a server is taken for gone."""
 _TIMES_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
 """How long a statement may take: the next of these above the time left, so that a connection is seldom told anew."""
+_UNLIMITED = (
+    "SELECT set_config(name, '0', false) FROM pg_settings "
+    "WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""What a role or a database is told about time limits is not for us: a build would never come to its end."""
 _PRESENT = "current_setting('synchronous_commit')"
 _PREPARE = (
     "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false), "
@@ -54,9 +59,16 @@ class Connections:
 
     @contextmanager
     def lent(self, deadline: Deadline | None = None) -> Iterator[Connection]:
-        """Lend a connection; with a deadline, its statements are broken off soon after that passed."""
+        """Lend a connection; with a deadline, its statements are broken off soon after that passed.
+
+        Raises:
+            DeadlineExceededError: The deadline passed before there was a connection to lend.
+            BackendUnavailableError: There was none for longer than the settings allow.
+        """
         self.require_open()
-        if not self._slots.acquire(timeout=self._settings.wait_seconds):
+        if not self._slots.acquire(timeout=self._patience(deadline)):
+            if deadline is not None and deadline.passed():
+                raise DeadlineExceededError(self.name)
             raise BackendUnavailableError(self.name)
         kept: _Kept | None = None
         try:
@@ -77,6 +89,7 @@ class Connections:
             keepalives_idle=_LONGEST_SILENCE_SECONDS,
         )
         try:
+            made.execute(_UNLIMITED)
             made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
             self._prepare(made)
         except BaseException:
@@ -94,6 +107,10 @@ class Connections:
         with self._lock:
             self._is_closed = True
         self._give_up_idle()
+
+    def _patience(self, deadline: Deadline | None) -> float:
+        left = None if deadline is None else deadline.remaining()
+        return self._settings.wait_seconds if left is None else min(left, self._settings.wait_seconds)
 
     def _taken(self, limit_ms: int) -> _Kept:
         kept = self._idle_one(limit_ms)

@@ -113,12 +113,17 @@ class Generations(Generic[M]):
     def live(self) -> Live[M] | None:
         """Return the live generation as far as it is known, or None; what was read long ago is read again.
 
-        A database that is away changes nothing: whoever then searches is told.
+        A database that is away changes nothing where one is known: whoever then searches is told.
+
+        Raises:
+            BackendUnavailableError: None is known, and the database cannot be asked whether there is one by now.
         """
         self._connections.require_open()
-        is_known = self._live is not None and time.monotonic() - self._looked < FRESH_SECONDS
-        # Who knows of one goes on with it while another thread looks; who knows of none has to wait.
-        if not is_known and self._looking.acquire(blocking=self._live is None):
+        # Whoever is told that there is none takes what it has to write for written: that is never guessed.
+        if self._live is None:
+            return self.refresh()
+        # Who knows of one goes on with it while another thread looks.
+        if time.monotonic() - self._looked >= FRESH_SECONDS and self._looking.acquire(blocking=False):
             try:
                 with suppress(BackendUnavailableError):
                     self._read()

@@ -77,6 +77,7 @@ class Generations(Generic[M]):
         self._live: Live[M] | None = None
         self._known_until = -1.0
         self._looked = -1.0
+        self._foreign = ""
         self._left: set[str] = set()
         self._refreshing = threading.Lock()
         self._seen = threading.local()
@@ -84,11 +85,16 @@ class Generations(Generic[M]):
     def live(self) -> Live[M] | None:
         """Return the live generation, as of a moment ago; while the server is away, the one that was live before.
 
+        That there is none is never as of a moment ago: whoever has changes to write would take them for written.
+
         Raises:
-            BackendUnavailableError: The server cannot be reached, and never was.
+            BackendUnavailableError: The server cannot be reached, and none is known.
         """
         self._connection.require_open()
-        if time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=self._known_until < 0):
+        if self._live is None:
+            with self._refreshing:
+                self.refresh()
+        elif time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=False):
             try:
                 self._refresh_or_keep()
             finally:
@@ -219,9 +225,9 @@ class Generations(Generic[M]):
     def _refresh_or_keep(self) -> None:
         try:
             self.refresh()
+            # Here, since nobody may ever ping: what was erased is in the generation before, too.
+            self.clear_away()
         except BackendUnavailableError:
-            if self._known_until < 0:
-                raise
             self._known_until = time.monotonic() + self._settings.refresh_seconds
 
     def _keep(self, live: Live[M] | None) -> Live[M] | None:
@@ -238,7 +244,9 @@ class Generations(Generic[M]):
         try:
             return Live(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
         except ForeignManifestError as error:
-            _log.warning("collection %s is of another format, to be built anew: %s", name, error)
+            level = logging.DEBUG if name == self._foreign else logging.WARNING
+            _log.log(level, "collection %s is of another format, to be built anew: %s", name, error)
+            self._foreign = name
             return None
 
     def _seconds(self) -> int:

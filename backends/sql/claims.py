@@ -8,16 +8,16 @@ would keep the claimant itself from marking, part by part, what it has applied, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept, run_text
-from backends.sql.errors import BACKEND
+from backends.sql.errors import BACKEND, translate
 from backends.sql.tables import IS_PENDING, outbox
 from memsvc.domain.errors import BackendUnavailableError
 
@@ -33,36 +33,50 @@ _ALL = 1_835_363_701
 """The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
 _CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
 _KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
+_STILL = "SELECT 1"
 _NOT_IN_TIME = "55P03"
 CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
 
+Check = Callable[[], None]
+"""Raises BackendUnavailableError when what was lent, or kept, is so no more: with its connection the server lost it."""
+
+
 @contextmanager
-def claimed(database: Database, wanted: Sequence[int], limit: int) -> Iterator[list[list[Any]]]:
+def claimed(database: Database, wanted: Sequence[int], limit: int) -> Iterator[tuple[list[list[Any]], Check]]:
     """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest."""
     if not database.driver.is_shared:
         with database.reading() as connection:
             found = _found(connection, wanted, limit, is_shared=False)
-        yield found
+        yield found, _nobody_else
         return
     with database.noting() as connection:
         run_text(connection, _CLAIM)
-        yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True)
+        yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
 
 
 @contextmanager
-def unclaimed(database: Database) -> Iterator[None]:
+def unclaimed(database: Database) -> Iterator[Check]:
     """Wait until nobody is lent anything, and keep it so.
 
     Who waits for the lock keeps others from claiming; so it is asked for a little while at a time.
     """
     if not database.driver.is_shared:
-        yield
+        yield _nobody_else
         return
     with database.noting() as connection:
         if not any(_is_unclaimed(connection) for _ in range(PATIENCE)):
             raise BackendUnavailableError(BACKEND)
-        yield
+        yield partial(_require, connection)
+
+
+def _nobody_else() -> None:
+    """Return: nobody else could be lent anything."""
+
+
+def _require(connection: sa.Connection) -> None:
+    with translate():
+        run_text(connection, _STILL)
 
 
 def _is_unclaimed(connection: sa.Connection) -> bool:

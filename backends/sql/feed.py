@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from backends.sql.chunks import chunk_from_row, sole_chunk
-from backends.sql.claims import CHANGE_COLUMNS, claimed, pending_among, unclaimed
+from backends.sql.claims import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_parameter, listed, rows_of_text, run_kept
@@ -37,6 +38,7 @@ class SqlIndexFeed:
         """Read from *database* what is no longer *fresh*."""
         self._database = database
         self._fresh = fresh
+        self._checks = threading.local()
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
         """Return memories for indexing."""
@@ -73,14 +75,28 @@ class SqlIndexFeed:
     @contextmanager
     def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
         """Lend changes that no other process has."""
-        with claimed(self._database, wanted, max(0, limit)) as rows:
+        with claimed(self._database, wanted, max(0, limit)) as (rows, check), self._held(check):
             yield [_change(row) for row in rows]
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
         """Keep every process from being lent changes."""
-        with unclaimed(self._database):
+        with unclaimed(self._database) as check, self._held(check):
             yield
+
+    def require_lent(self) -> None:
+        """Return when this thread has still what it was lent, and the indexes still stand still for it."""
+        for check in getattr(self._checks, "held", ()):
+            check()
+
+    @contextmanager
+    def _held(self, check: Check) -> Iterator[None]:
+        before: tuple[Check, ...] = getattr(self._checks, "held", ())
+        self._checks.held = (*before, check)
+        try:
+            yield
+        finally:
+            self._checks.held = before
 
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those that are applied."""

@@ -33,6 +33,12 @@ _PATIENCE_WITH_ONE = 3
 must not keep all others from writing."""
 _LONGEST_SILENCE_SECONDS = 30
 """After so long without an answer a server is taken for gone."""
+_UNLIMITED = (
+    "SELECT set_config(name, '0', false) FROM pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""What a role or a database is told about idle transactions would take changes back from whoever was lent them, while a
+model embeds what they are about; another process would apply them, and then this one an older state."""
 _PRESENT = "current_setting('synchronous_commit')"
 _ALWAYS_DURABLE = f"CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END"
 """What the server waits for with a commit, but never nothing."""
@@ -81,6 +87,7 @@ class PostgresDriver:
     def connect(self) -> sa.Connection:
         """Connect to the server."""
         connection = self._engine.connect()
+        run_text(connection, _UNLIMITED)
         run_text(connection, self._prepare)
         return connection
 

@@ -57,6 +57,17 @@ class IndexFeed(Protocol):
         """
         ...
 
+    def require_lent(self) -> None:
+        """Return when this thread still has what `claim` or `standing_still` gave it; to be asked before it is used.
+
+        Who loses the connection to the store loses that with it, and is not told: another process may have been lent
+        the same changes since, and have written a later state.
+
+        Raises:
+            BackendUnavailableError: It has not.
+        """
+        ...
+
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those of *positions*, which are not beyond the head, that are applied, by whomever."""
         ...

@@ -56,6 +56,8 @@ class Applying:
         with closing(self._ahead.each(parts)) if self._vectors.is_current() else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock:
+                    # Embedding may have taken long.
+                    self._feed.require_lent()
                     self.write(part.rows, part.documents)
                 yield part.changes
 
@@ -74,6 +76,7 @@ class Applying:
             BackendUnavailableError: It cannot be reached.
         """
         with self._lock:
+            self._feed.require_lent()
             self._write(self._lexical, rows, documents)
 
     @staticmethod

@@ -58,6 +58,7 @@ class Rebuild:
         with self._feed.standing_still(), self._applying.exclusive():
             while (reached := self._take_over(draft, position)) != position:
                 position = reached
+            self._feed.require_lent()
             draft.switch()
 
     def _take_over(self, draft: Draft, position: int) -> int:

@@ -76,7 +76,9 @@ class Repair:
         for start in range(0, len(rows), MEND):
             part = rows[start : start + MEND]
             with self._feed.standing_still(), self._applying.exclusive():
-                side.write(part, self._feed.documents(part))
+                documents = self._feed.documents(part)
+                self._feed.require_lent()
+                side.write(part, documents)
             yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), side.generation())
 
     def _expected(self) -> Iterator[Expected]:

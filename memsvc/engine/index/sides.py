@@ -31,6 +31,10 @@ LOOSE_MINIMUM = 5_000
 LOOSE_SHARE = 0.2
 """More entries than both written since a generation was sealed, and a new one is worth its while."""
 SAMPLE_BATCH = 256
+LEFT_BEHIND = (
+    "was built anew by another process with another model: give this process that model, or start it anew to have the "
+    "index built with its own"
+)
 
 E = TypeVar("E")
 
@@ -193,6 +197,7 @@ class VectorSide:
         self._entries = spaces.current.entries
         self._embedding = spaces.current.embedding
         self._views = VIEWS[tier]
+        self._was_current = False
 
     @property
     def is_shared(self) -> bool:
@@ -205,12 +210,27 @@ class VectorSide:
         return manifest.generation if manifest else 0
 
     def is_current(self) -> bool:
-        """Return whether the model of the live generation is at hand."""
-        return self._spaces.of(self._index.manifest) is not None
+        """Return whether the model of the live generation is at hand.
+
+        Raises:
+            BackendUnavailableError: It was, but another process went on to a model that is not. Changes are that one's
+                to apply: left out here and noted, nobody would write them.
+        """
+        manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+        is_current = self._spaces.of(manifest) is not None
+        self._was_current = self._was_current or is_current
+        return is_current
 
     def is_stale(self) -> bool:
-        """Return whether a new generation is due: another model, or another choice of views."""
+        """Return whether a new generation is due: another model, or another choice of views.
+
+        Not when another process has gone on to another model since: two would build against each other for ever.
+        """
         manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            return False
         space = self._spaces.of(manifest)
         return manifest is None or space is None or not space.is_current or manifest.views != self._views
 
@@ -228,6 +248,12 @@ class VectorSide:
                 return
             # Another process switched meanwhile: what was made by the means of one generation is nothing to the next.
             manifest = live
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+
+    def _is_left_behind(self, manifest: VectorManifest | None) -> bool:
+        is_foreign = manifest is not None and self._spaces.of(manifest) is None
+        return is_foreign and self._was_current and self.is_shared
 
     def _written(
         self, manifest: VectorManifest, space: Space, rows: Sequence[int], documents: Sequence[Document]
@@ -272,6 +298,8 @@ class VectorSide:
         manifest = self._index.manifest
         if manifest is None:
             return True
+        if self._is_left_behind(manifest):
+            return False
         enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
         outgrown = manifest.mean_samples < enough <= total
         crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)

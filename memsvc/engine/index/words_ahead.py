@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from memsvc.domain.indexing import Change
 from memsvc.engine.index.applying import Applying
 from memsvc.ports.feed import IndexFeed
 
-PAGE = 512
-"""Changes written between two commits of the index."""
+PAGE = 128
+"""Changes written between two commits of the index; so many are lent at once also where processes share a store."""
 
 
 class WordsAhead:
     """Keeps searches by words fresh when the changes cannot be applied whole.
 
     The changes stay pending: once the model is back they are applied from the first one on, words too, so that nothing
-    depends on what was written ahead. Between processes on one store, what another one wrote a moment later may be
-    replaced until then.
+    depends on what was written ahead. Between processes on one store, only what is lent to this one is written: what
+    another one has, it applies itself, and what it has applied whole must not be replaced by an earlier state, for
+    nobody would write it again.
     """
 
     def __init__(self, feed: IndexFeed, applying: Applying) -> None:
@@ -32,7 +34,13 @@ class WordsAhead:
         """
         position = max(self._position, applied)
         while not is_over() and (changes := self._feed.since(position, limit=PAGE)):
-            rows = list(dict.fromkeys(change.row for change in changes))
-            self._applying.write_words(rows, self._feed.documents(rows))
+            self._write(changes)
             position = self._position = changes[-1].position
         return position
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        wanted = {change.position for change in changes}
+        with self._feed.claim(sorted(wanted), limit=PAGE) as lent:
+            rows = list(dict.fromkeys(change.row for change in lent if change.position in wanted))
+            if rows:
+                self._applying.write_words(rows, self._feed.documents(rows))

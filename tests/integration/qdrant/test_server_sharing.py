@@ -96,6 +96,20 @@ def test_what_one_writes_the_other_finds(pair: tuple[QdrantServerIndex, QdrantSe
     assert one.is_shared
 
 
+def test_the_first_generation_is_known_to_all_at_once(
+    pair: tuple[QdrantServerIndex, QdrantServerIndex],
+) -> None:
+    """Who knew of none asks again before it leaves a change out: nobody else would write that."""
+    one, other = pair
+    assert other.manifest is None
+
+    renew(one, 1, 1)
+
+    assert other.manifest is not None
+    other.replace(change(2))
+    assert rows(one) == [1, 2]
+
+
 def test_a_write_beside_a_switch_is_refused_and_then_goes_to_the_next_generation(
     pair: tuple[QdrantServerIndex, QdrantServerIndex],
 ) -> None:
@@ -165,6 +179,22 @@ def test_what_another_is_making_is_left_alone_and_what_the_dead_left_is_removed(
     making.seal()
     assert look(timedelta(minutes=9)) == 2
     assert look(timedelta(minutes=2)) == 1
+
+
+def test_the_generation_before_goes_away_by_use_alone(
+    pair: tuple[QdrantServerIndex, QdrantServerIndex], client: QdrantClient, clock: Clock
+) -> None:
+    """Nobody need ask how the index is: what is erased later would stay in it for ever."""
+    one, _ = pair
+    renew(one, 1, 1)
+    renew(one, 2, 2)
+    assert len(client.get_collections().collections) == 2
+
+    clock.now += timedelta(minutes=1)
+    one._generations._known_until = one._generations._looked = -1.0
+    assert rows(one) == [2]
+
+    assert len(client.get_collections().collections) == 1
 
 
 def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: Clock) -> None:

@@ -1,0 +1,85 @@
+"""Processes that share an index and have different models, as while a new one is brought in: no change is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from backends.inproc import EMBEDDER, METADATA
+from backends.postgres import PGVECTOR
+from backends.postgres.settings import PgvectorSettings
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.rebuild import Rebuild
+from memsvc.engine.index.sides import VectorSide
+from memsvc.engine.index.spaces import Space, Spaces
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import RetrievalTier
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.testing.factories import memory
+from tests.postgres_server import without_tables
+
+CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
+
+
+class Process:
+    """A process with one model, over the store and the database of all."""
+
+    def __init__(self, stack: ExitStack, url: str, store: MetadataStore, dimension: int) -> None:
+        settings = EMBEDDER.settings.model_validate({"dimension": dimension})
+        embedding = Embedding(stack.enter_context(EMBEDDER.open(settings, CONTEXT)), store.embeddings)
+        entries = VectorEntries(embedding, RetrievalTier.S)
+        self.index = stack.enter_context(PGVECTOR.open(PgvectorSettings(url=SecretStr(url)), CONTEXT))
+        self.side = VectorSide(self.index, Spaces(Space(embedding, entries)), RetrievalTier.S)
+        self._store = store
+        self._applying = Applying(store.feed, self.side, self.side, entries)
+        stack.callback(self._applying.close)
+
+    def build(self) -> None:
+        """Build the index with this process's model."""
+        list(Rebuild(self._store.feed, self._applying).run(self.side))
+
+    def apply(self) -> int:
+        """Apply what is pending and note it; return how many changes that were."""
+        done = 0
+        for part in self._applying.apply(self._store.feed.pending(limit=9)):
+            self._store.feed.mark_applied(part)
+            done += len(part)
+        return done
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Hold what is open."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_process_left_behind_by_another_model_leaves_changes_to_those_who_have_it(stack: ExitStack) -> None:
+    """It neither notes them as applied nor builds the index back; started anew, it would."""
+    url = without_tables("models")
+    store = stack.enter_context(METADATA.open(METADATA.settings(), CONTEXT))
+    old, new = (Process(stack, url, store, dimension) for dimension in (32, 64))
+    old.build()
+    assert (old.side.is_current(), new.side.is_current(), new.side.is_stale()) == (True, False, True)
+    new.build()
+    assert new.side.is_current()
+    old.index.ping()
+
+    with store.transaction() as transaction:
+        transaction.insert([Record(memory("walrus swims"))])
+    with pytest.raises(BackendUnavailableError, match="another model"):
+        old.apply()
+
+    assert not old.side.is_stale()
+    assert not old.side.refresh_is_due(10_000)
+    assert new.apply() == 1
+    assert new.index.count() > 0
+    assert Process(stack, url, store, 32).side.is_stale()

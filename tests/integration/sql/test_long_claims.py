@@ -1,0 +1,64 @@
+"""What is lent stays lent, however long a model takes to embed it, and whatever the database thinks of idling."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import sql
+from pydantic import SecretStr
+
+from backends.sql import SQL, SqlSettings
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.ports.backend import BackendContext
+from memsvc.testing import factories
+from memsvc.testing.store_seams import insert
+from tests.postgres_server import emptied
+
+_END = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835363701 "
+    "AND pid <> pg_backend_pid()"
+)
+
+
+def test_a_claim_outlasts_the_databases_patience_with_idle_transactions(context: BackendContext) -> None:
+    """Else another process would apply the changes, and then this one what it had read before."""
+    with emptied("long_claims") as url, psycopg.connect(url, autocommit=True) as connection:
+        database = sql.Identifier(connection.info.dbname)
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} SET idle_in_transaction_session_timeout = '100ms'").format(database)
+        )
+        try:
+            settings = SqlSettings(url=SecretStr(url))
+            with SQL.open(settings, context) as one, SQL.open(settings, context) as other:
+                insert(one, factories.memory("a"))
+                with one.feed.claim((), limit=9) as lent:
+                    # As long as a model may take.
+                    connection.execute("SELECT pg_sleep(0.4)")
+                    with other.feed.claim((), limit=9) as left:
+                        assert (len(lent), left) == (1, [])
+        finally:
+            connection.execute(sql.SQL("ALTER DATABASE {} RESET idle_in_transaction_session_timeout").format(database))
+
+
+def test_who_lost_the_connection_is_told_before_it_writes(context: BackendContext) -> None:
+    """Another process may be lent the same changes by then; afterwards all goes on."""
+    with emptied("long_claims") as url, psycopg.connect(url, autocommit=True) as connection:
+        settings = SqlSettings(url=SecretStr(url))
+        with SQL.open(settings, context) as one, SQL.open(settings, context) as other:
+            insert(one, factories.memory("a"))
+            with pytest.raises(BackendUnavailableError), one.feed.claim((), limit=9) as lent:
+                one.feed.require_lent()
+                other.feed.require_lent()
+                connection.execute(_END)
+                with other.feed.claim((), limit=9) as taken:
+                    assert taken == lent
+                    other.feed.require_lent()
+                    one.feed.require_lent()
+            with pytest.raises(BackendUnavailableError), one.feed.standing_still():
+                one.feed.require_lent()
+                connection.execute(_END)
+                one.feed.require_lent()
+            one.feed.require_lent()
+            with one.feed.claim((), limit=9) as lent:
+                one.feed.require_lent()
+                assert len(lent) == 1

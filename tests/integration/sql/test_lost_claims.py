@@ -1,0 +1,55 @@
+"""A process that lost what it was lent, while a model embedded it, writes nothing of it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from backends.inproc import EMBEDDER, LEXICAL
+from backends.sql import SQL, SqlSettings
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.indexing import LexicalManifest
+from memsvc.engine.index.applying import Applying
+from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.sides import LexicalSide
+from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.views import RetrievalTier
+from memsvc.ports.backend import BackendContext
+from memsvc.testing import factories
+from memsvc.testing.store_seams import insert
+from tests.postgres_server import emptied
+
+END = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835363701 "
+    "AND pid <> pg_backend_pid()"
+)
+
+
+def test_nothing_is_written_of_what_another_process_may_have_been_lent(context: BackendContext) -> None:
+    """The changes stay pending, for whoever is lent them next."""
+    with ExitStack() as stack:
+        url = stack.enter_context(emptied("lost_claims"))
+        connection = stack.enter_context(psycopg.connect(url, autocommit=True))
+        store = stack.enter_context(SQL.open(SqlSettings(url=SecretStr(url)), context))
+        index = stack.enter_context(LEXICAL.open(LEXICAL.settings(), context))
+        made = index.begin(LexicalManifest(1, 0, "a"))
+        made.seal()
+        index.switch(made)
+        embedder = stack.enter_context(EMBEDDER.open(EMBEDDER.settings(), context))
+        entries = VectorEntries(Embedding(embedder, store.embeddings), RetrievalTier.S)
+        side = LexicalSide(index)
+        applying = Applying(store.feed, side, side, entries)
+        stack.callback(applying.close)
+        insert(store, factories.memory("tea"))
+
+        with pytest.raises(BackendUnavailableError), store.feed.claim((), limit=9) as lent:
+            connection.execute(END)
+            list(applying.apply(lent))
+        assert (index.count(), store.feed.pending_count()) == (0, 1)
+
+        with store.feed.claim((), limit=9) as lent:
+            list(applying.apply(lent))
+        assert index.count() == 1
