@@ -121,9 +121,10 @@ def _line(error: Exception, address: str) -> str:
     if isinstance(error, TOMLDecodeError):
         return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}".removeprefix(": Value error, ")
-            for problem in error.errors()
-        )
-        return f"The settings are wrong: {wrong}. They come from memsvc.toml and the variables MEMSVC_…."
+        from memsvc.settings import Settings  # noqa: PLC0415
+        from memsvc.settings.wrong import told_of  # noqa: PLC0415
+
+        wrong = told_of(error, Settings).rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        return f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
     return str(error)
