@@ -20,7 +20,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from tests.postgres_server import server
 
-SECRET = "s3cret"
+HIDDEN = "s3cret"
 
 
 def _refusal(url: str, directory: Path) -> str:
@@ -28,20 +28,20 @@ def _refusal(url: str, directory: Path) -> str:
     with pytest.raises(BackendUnavailableError) as refused:
         with SQL.open(settings, BackendContext(directory, lambda: datetime.now(UTC))) as store:
             store.ping()
-    assert SECRET not in refused.value.message
-    assert SECRET[2:] not in refused.value.message
+    assert HIDDEN not in refused.value.message
+    assert HIDDEN[2:] not in refused.value.message
     return refused.value.message
 
 
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        (f"postgresql://ann:{SECRET}@127.0.0.1:1/db", "is PostgreSQL up, and are host and port in its url right?"),
-        (f"postgresql://ann:{SECRET}@/db?host=/nowhere", "is PostgreSQL up"),
-        (f"postgresql://ann:{SECRET}@nowhere.invalid/db", "the host in its url is not known"),
-        (f"postgresql://ann:s3@{SECRET[2:]}@localhost/db", "as %40 (@)"),
-        (f"postgresql://ann:{SECRET}@localhost/db?hots=1", "its url has a wrong part"),
-        (f"postgresql://ann:{SECRET}@localhost/db?sslmode=loud", "its url has a wrong part"),
+        (f"postgresql://ann:{HIDDEN}@127.0.0.1:1/db", "is PostgreSQL up, and are host and port in its url right?"),
+        (f"postgresql://ann:{HIDDEN}@/db?host=/nowhere", "is PostgreSQL up"),
+        (f"postgresql://ann:{HIDDEN}@nowhere.invalid/db", "the host in its url is not known"),
+        (f"postgresql://ann:s3@{HIDDEN[2:]}@localhost/db", "as %40 (@)"),
+        (f"postgresql://ann:{HIDDEN}@localhost/db?hots=1", "its url has a wrong part"),
+        (f"postgresql://ann:{HIDDEN}@localhost/db?sslmode=loud", "its url has a wrong part"),
     ],
 )
 def test_an_address_where_no_server_is(url: str, told: str, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def _asked_for_a_password() -> Iterator[str]:
     """Lend the name of a user and of its database, who has to show a password."""
     name = f"asked_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(name), SECRET))
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(name), HIDDEN))
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         [(rules,)] = connection.execute("SHOW hba_file").fetchall()
         before = Path(rules).read_text()
@@ -87,9 +87,9 @@ def test_a_server_that_lets_nobody_in(tmp_path: Path) -> None:
     """A wrong password, none, a user and a database that are not there."""
     place = server().get_uri()
     with _asked_for_a_password() as name:
-        wrong = _refusal(place.replace("postgres:@/postgres", f"{name}:{SECRET}x@/{name}"), tmp_path)
+        wrong = _refusal(place.replace("postgres:@/postgres", f"{name}:{HIDDEN}x@/{name}"), tmp_path)
         none = _refusal(place.replace("postgres:@/postgres", f"{name}@/{name}"), tmp_path)
-    nobody = _refusal(place.replace("postgres:@/", f"nobody:{SECRET}@/"), tmp_path)
+    nobody = _refusal(place.replace("postgres:@/", f"nobody:{HIDDEN}@/"), tmp_path)
     nowhere = _refusal(place.replace("@/postgres", "@/nowhere"), tmp_path)
 
     assert "correct user and password in its url" in wrong
