@@ -57,10 +57,8 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
         return f"The request is not valid:{broken}"
     if code == "DEADLINE_EXCEEDED" and not error.reason:
-        return (
-            f"The service at {address} did not answer in time; look at it with `memsvc diagnose`. What was to be written "
-            "may be stored all the same."
-        )
+        late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
+        return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
     return f"{error.message}{f' {advice}' if advice else ''}"
 

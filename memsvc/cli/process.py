@@ -1,4 +1,4 @@
-"""The commands that run in the place of a server: serve, check, backends."""
+"""The commands that run in the place of a server: serve and check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def serve(
     Settings come from memsvc.toml, MEMSVC_ variables and these options.
     """
     with told():
-        settings = _settings(config, data_dir, address=address, insecure=insecure)
+        settings = read_settings(config, data_dir, address=address, insecure=insecure)
         addresses = _addresses(settings)
         _check_metrics(settings)
         _serve(settings, addresses, ready_file)
@@ -187,7 +187,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         from memsvc.data_directory import owned  # noqa: PLC0415
         from memsvc.wiring.checking import checked, remarks  # noqa: PLC0415
 
-        settings = _settings(config, data_dir)
+        settings = read_settings(config, data_dir)
         _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
         with owned(settings.data_dir, visits=True) as directory:
@@ -208,34 +208,8 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         raise typer.Exit(FAILED)
 
 
-def backends(
-    *,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
-    from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
-    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
-
-    found = found_backends()
-    with told():
-        settings = _settings(config, None)
-    names = ("port", "backend", "chosen", "profiles", "offered by", "object")
-    rows = []
-    for each in found:
-        profiles = [profile.value for profile, chosen in BACKENDS.items() if chosen.get(each.port) == each.name]
-        is_chosen = getattr(settings, each.port).backend == each.name
-        if as_json:
-            known = {"port": each.port, "name": each.name, "chosen": is_chosen, "profiles": profiles}
-            write(json.dumps(known | {"distribution": each.distribution, "target": each.target}))
-        rows.append(
-            (each.port, each.name, "yes" if is_chosen else "", ", ".join(profiles), each.distribution, each.target)
-        )
-    if not as_json:
-        write_table(names, rows, title=f"Profile {settings.profile}")
-
-
-def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:
+def read_settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:
+    """Return the settings, the options of the command first."""
     from memsvc.settings import load_settings  # noqa: PLC0415 - a quick start
 
     server: dict[str, Any] = {}
