@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 from memsvc.ports.backend import BackendSettings
 
@@ -53,7 +55,7 @@ class SqlSettings(BackendSettings):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not url.get_secret_value().startswith(_SCHEMES):
+        if url is not None and not (url.get_secret_value().startswith(_SCHEMES) and _is_readable(url)):
             message = "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             raise ValueError(message)
         return url
@@ -64,3 +66,11 @@ class SqlSettings(BackendSettings):
             message = "set either url (PostgreSQL) or path (SQLite), not both"
             raise ValueError(message)
         return self
+
+
+def _is_readable(url: SecretStr) -> bool:
+    try:
+        make_url(url.get_secret_value())
+    except (ArgumentError, ValueError):
+        return False
+    return True

@@ -11,6 +11,7 @@ from memsvc.cli import (
     bridging,
     capturing,
     changes,
+    choosing,
     conflicts,
     consolidating,
     contexts,
@@ -100,7 +101,7 @@ app.command()(integrity.check_integrity)
 app.command()(maintaining.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)
-app.command()(process.backends)
+app.command()(choosing.backends)
 app.command()(settings.settings)
 app.command()(projects.project)
 

@@ -57,7 +57,8 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
         return f"The request is not valid:{broken}"
     if code == "DEADLINE_EXCEEDED" and not error.reason:
-        return f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
+        late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
+        return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
     return f"{error.message}{f' {advice}' if advice else ''}"
 
@@ -121,9 +122,10 @@ def _line(error: Exception, address: str) -> str:
     if isinstance(error, TOMLDecodeError):
         return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}".removeprefix(": Value error, ")
-            for problem in error.errors()
-        )
-        return f"The settings are wrong: {wrong}. They come from memsvc.toml and the variables MEMSVC_…."
+        from memsvc.settings import Settings  # noqa: PLC0415
+        from memsvc.settings.wrong import told_of  # noqa: PLC0415
+
+        wrong = told_of(error, Settings).rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        return f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
     return str(error)

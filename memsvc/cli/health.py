@@ -105,9 +105,13 @@ def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, .
             answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=seconds)
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
-            message = f"The service at {shown} knows no {service!r}."
+            message = (
+                f"The service at {shown} knows no {service!r}; ask for readiness, liveness or memsvc.v1.SearchService."
+            )
         else:
-            message = f"The service at {shown} does not answer: {error.code().name}."
+            message = (
+                f"The service at {shown} does not answer: {error.code().name}. Is it up, and is --address its own?"
+            )
         raise _NotServingError(message) from None
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)

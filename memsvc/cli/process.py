@@ -1,4 +1,4 @@
-"""The commands that run in the place of a server: serve, check, backends."""
+"""The commands that run in the place of a server: serve and check."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, a line each, for programs.")]
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 SWITCH_SECONDS = 0.0005
@@ -50,7 +52,7 @@ def serve(
     Settings come from memsvc.toml, MEMSVC_ variables and these options.
     """
     with told():
-        settings = _settings(config, data_dir, address=address, insecure=insecure)
+        settings = read_settings(config, data_dir, address=address, insecure=insecure)
         addresses = _addresses(settings)
         _check_metrics(settings)
         _serve(settings, addresses, ready_file)
@@ -175,7 +177,7 @@ def _tls(settings: Settings) -> TlsFiles | None:
     return TlsFiles(tls.certificate, tls.key, tls.client_ca)
 
 
-def check(*, data_dir: DataDir = None, config: Config = None) -> None:
+def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = False) -> None:
     """Open every backend and say how it is.
 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
@@ -185,53 +187,29 @@ def check(*, data_dir: DataDir = None, config: Config = None) -> None:
         from memsvc.data_directory import owned  # noqa: PLC0415
         from memsvc.wiring.checking import checked, remarks  # noqa: PLC0415
 
-        settings = _settings(config, data_dir)
+        settings = read_settings(config, data_dir)
         _addresses(settings)
         logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
         with owned(settings.data_dir, visits=True) as directory:
             found = checked(settings, directory.path)
-    rows = [(one.port, one.backend, one.trouble or "well", one.model, f"{one.seconds * MILLI:.1f}") for one in found]
-    columns = ("port", "backend", "state", "model", ">ms")
-    write_table(columns, rows, title=f"Profile {settings.profile}, data in {settings.data_dir}")
-    for line in (*dict.fromkeys(one.advice for one in found if one.advice), *remarks(settings)):
-        write(line)
+    if as_json:
+        for one in found:
+            write(json.dumps(asdict(one), ensure_ascii=False))
+    else:
+        rows = [
+            (each.port, each.backend, each.trouble or "well", each.model, f"{each.seconds * MILLI:.1f}")
+            for each in found
+        ]
+        columns = ("port", "backend", "state", "model", ">ms")
+        write_table(columns, rows, title=f"Profile {settings.profile}, data in {settings.data_dir}")
+        for line in (*dict.fromkeys(each.advice for each in found if each.advice), *remarks(settings)):
+            write(line)
     if any(one.trouble for one in found):
         raise typer.Exit(FAILED)
 
 
-def backends(
-    *,
-    config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
-) -> None:
-    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
-    from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
-    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
-
-    found = found_backends()
-    with told():
-        settings = _settings(config, None)
-    if as_json:
-        for each in found:
-            write(
-                json.dumps(
-                    {"port": each.port, "name": each.name, "distribution": each.distribution, "target": each.target}
-                )
-            )
-        return
-    rows = []
-    for each in found:
-        profiles = [profile.value for profile, chosen in BACKENDS.items() if chosen.get(each.port) == each.name]
-        is_chosen = getattr(settings, each.port).backend == each.name
-        rows.append(
-            (each.port, each.name, "yes" if is_chosen else "", ", ".join(profiles), each.distribution, each.target)
-        )
-    write_table(
-        ("port", "backend", "chosen", "profiles", "offered by", "object"), rows, title=f"Profile {settings.profile}"
-    )
-
-
-def _settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:
+def read_settings(config: Path | None, data_dir: Path | None, *, address: str = "", insecure: bool = False) -> Settings:
+    """Return the settings, the options of the command first."""
     from memsvc.settings import load_settings  # noqa: PLC0415 - a quick start
 
     server: dict[str, Any] = {}
@@ -253,10 +231,12 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     Raises:
         CommandError: An address can be reached from other machines, where nobody is asked for a key or a certificate.
     """
-    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+    from memsvc.server.addresses import is_local, require_place  # noqa: PLC0415 - a quick start
 
     server = settings.server
     addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
+    for address in addresses:
+        require_place(address)
     beyond = [address for address in addresses if not is_local(address)]
     if beyond and not server.insecure and not _is_guarded(settings):
         message = (

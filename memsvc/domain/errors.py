@@ -180,13 +180,17 @@ class LimitExceededError(MemsvcError):
         self.retry_seconds = retry_seconds
 
 
+UNREACHED = "cannot be reached"
+"""The problem of a backend of which nothing more is known."""
+
+
 class BackendUnavailableError(MemsvcError):
     """A store, an index or a model cannot be reached now, or cannot be used; nothing was changed."""
 
     reason = "BACKEND_UNAVAILABLE"
 
-    def __init__(self, backend: str, *, retry_seconds: float = 1.0, problem: str = "cannot be reached") -> None:
-        super().__init__(f"The backend {backend!r} {problem}.", backend=backend)
+    def __init__(self, backend: str, *, retry_seconds: float = 1.0, problem: str = UNREACHED) -> None:
+        super().__init__(f"The backend {backend!r} {problem}{'' if problem.endswith('?') else '.'}", backend=backend)
         self.backend = backend
         self.problem = problem
         self.retry_seconds = retry_seconds

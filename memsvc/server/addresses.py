@@ -50,6 +50,17 @@ def bound_address(address: str, port: int) -> str:
     return address if address.startswith(UNIX) else f"{address.rpartition(':')[0]}:{port}"
 
 
+def require_place(address: str) -> None:
+    """Return when an address names a port or a unix socket.
+
+    Raises:
+        AddressError: It does not.
+    """
+    if not address.startswith((UNIX, "unix-abstract:")) and not address.rpartition(":")[2].isdecimal():
+        message = f"Cannot listen at {address!r}: give HOST:PORT, such as 127.0.0.1:50051, or unix:PATH."
+        raise AddressError(message)
+
+
 def is_local(address: str) -> bool:
     """Say whether only this machine can reach an address: loopback or a unix socket."""
     if address.startswith((UNIX, "unix-abstract:")):

@@ -41,6 +41,7 @@ from memsvc.settings.service import (
     VaultSettings,
     WatchSettings,
 )
+from memsvc.settings.wrong import is_misspelt
 
 __all__ = [
     "BackendChoice",
@@ -202,9 +203,10 @@ def _secrets_directory() -> Path | None:
 
 
 def _unknown_groups(secrets: Path | None) -> dict[str, Any]:
-    """Return the groups that are named and not there, by their names: pydantic would pass over a name so misspelt."""
+    """Return what is named and not there, by its name: pydantic would pass over a group or a variable so misspelt."""
     prefix = Settings.model_config["env_prefix"].lower()
     given = [*os.environ, *(path.name for path in secrets.iterdir())] if secrets else list(os.environ)
     paths = {name.lower().removeprefix(prefix): name for name in given if name.lower().startswith(prefix)}
     groups = {path.partition("__")[0]: name for path, name in paths.items() if "__" in path}
-    return {group: name for group, name in groups.items() if group not in Settings.model_fields}
+    misspelt = {path: name for path, name in paths.items() if "__" not in path and is_misspelt(path, Settings)}
+    return misspelt | {group: name for group, name in groups.items() if group not in Settings.model_fields}

@@ -23,6 +23,7 @@ from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
+from memsvc.settings.wrong import told_of
 
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs")
 OPTIONAL_PORTS = ("language_model", "reranker", "previous_embedder")
@@ -115,9 +116,7 @@ def options_of(
     try:
         return model.model_validate(taken | choice.options)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{port}.options.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
-            for problem in error.errors()
-        )
-        message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}."
+        wrong = told_of(error, model, f"{port}.options.").rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}{end}"
         raise StartError(message) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
 from memsvc.plugins import load_backend
 from memsvc.ports.backend import BackendContext
 from memsvc.settings import BackendChoice, Settings
@@ -66,24 +66,28 @@ def remarks(settings: Settings) -> Iterator[str]:
 def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[str, Any]) -> Checked:
     spec = load_backend(SAME_PORT.get(port, port), choice.backend)
     options = options_of(port, choice, spec.settings, {} if port == "metadata" else shared)
-    begun, trouble, model = perf_counter(), "", ""
+    begun, trouble, advice, model = perf_counter(), "", "", ""
     try:
         with spec.open(options, BackendContext(directory=directory / port, now=utc_now)) as backend:
             begun = perf_counter()
             backend.ping()
             seconds = perf_counter() - begun
             model = described(port, backend)
+    except BackendUnavailableError as error:
+        seconds, trouble = perf_counter() - begun, error.message
+        # A backend that knows more than that says itself what to do.
+        advice = _advice(port, choice, options) if error.problem == UNREACHED else ""
     except MemsvcError as error:
         seconds, trouble = perf_counter() - begun, error.message
-    advice = _advice(port, choice, options) if trouble else ""
     return Checked(port, choice.backend, trouble, advice, model, seconds)
 
 
 def _advice(port: str, choice: BackendChoice, options: object) -> str:
     name = f"MEMSVC_{port.upper()}__OPTIONS__URL"
-    if port == "metadata" and choice.options.get("url"):
-        return f"{port}: is PostgreSQL up, and can it be reached from here? Its address is in {name}."
-    if server := _SERVERS.get(choice.backend):
+    server = "PostgreSQL" if port == "metadata" and choice.options.get("url") else _SERVERS.get(choice.backend)
+    if server == "PostgreSQL" and port != "metadata" and "url" not in choice.options:
+        return f"{port}: its database is the store's; see there, or name another in {name}."
+    if server:
         address = "" if server == "PostgreSQL" else f" at {getattr(options, 'url', '')}"
         return f"{port}: is {server} up, and can it be reached from here{address}? Its address is in {name}."
     return f"{port}: the log says more with MEMSVC_LOG__LEVEL=DEBUG."

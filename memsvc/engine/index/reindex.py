@@ -222,9 +222,11 @@ class Upkeep:
     def _due(self) -> list[IndexKind]:
         try:
             return self._reindex.due() if self._reindex.would_not_race(self._lull) else []
+        except BackendUnavailableError as error:
+            log.warning("upkeep could not look at the indexes and will look again: %s", error.message)
         except MemsvcError:
             log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
-            return []
+        return []
 
     def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> None:
         steps = self._reindex.run(kinds, mode)

@@ -111,7 +111,9 @@ class Retrieval:
         try:
             ask()
         except MemsvcError as error:
-            log.warning("retriever %s failed: %s", name, error.reason, exc_info=True)
+            # Each search meets what is away: its trace would say nothing new, and drown the rest.
+            log.warning("retriever %s failed: %s", name, error.message)
+            log.debug("retriever %s failed", name, exc_info=True)
             failures.append(error)
             reason = next(reason for kind, reason in DEGRADED_REASONS if isinstance(error, kind))
             found.degraded.append(Degraded(name, reason, error.message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,22 @@ def test_check_tells_which_servers_answer(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     assert all("cannot be reached" in line for line in lines[2:5])
     assert f"vectors: is Qdrant up, and can it be reached from here at {QDRANT}?" in told.output
-    assert "metadata: is PostgreSQL up" in told.output
+    assert "metadata\tsql\tThe backend 'sql' cannot be reached: is PostgreSQL up" in told.output
     assert "secret" not in told.output
+
+
+def test_check_answers_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of JSON for each backend, and the same exit code."""
+    monkeypatch.setenv("MEMSVC_METADATA__OPTIONS__URL", POSTGRES)
+    monkeypatch.setenv("MEMSVC_PROFILE", "postgres")
+    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "inproc")
+
+    told = CliRunner().invoke(app, ["check", "--json", "--data-dir", str(tmp_path / "data")])
+
+    found = {one["port"]: one for one in map(json.loads, told.output.splitlines())}
+    assert told.exit_code == 1
+    assert found["embedder"]["trouble"] == ""
+    assert "its database is the store's" in found["vectors"]["advice"]
 
 
 def test_backends_tells_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +108,8 @@ def test_backends_tells_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {tuple(line.split("\t")[:3]) for line in told[2:]}
     assert told[0] == "Profile embedded"
     assert {("vectors", "qdrant-edge", "yes"), ("lexical", "inproc", "yes"), ("lexical", "tantivy", "")} <= chosen
+    for line in map(json.loads, CliRunner().invoke(app, ["backends", "--json"]).output.splitlines()):
+        assert (line["port"], line["name"], "yes" if line["chosen"] else "") in chosen
 
 
 def test_the_rest_port_of_qdrant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

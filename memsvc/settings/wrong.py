@@ -1,0 +1,70 @@
+"""What is wrong with settings, in words that say what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from memsvc.settings.service import BackendChoice
+
+OF_COMMANDS = frozenset(
+    {"address", "agent", "api_key", "config", "locale", "project", "secrets_dir", "session", "time_zone", "user"}
+)
+"""Names of variables that commands read and no setting has."""
+_OF_OTHERS = re.compile(r"(tls|test)_.*|(.*_)?(service_host|service_port(_.*)?|port(_\d+_(tcp|udp|sctp).*)?)")
+"""Of commands, of tests, and what Kubernetes tells every container of a Service that is called memsvc or memsvc-…."""
+_LIKENESS = 0.8
+
+
+def is_misspelt(name: str, model: type[BaseModel]) -> bool:
+    """Say whether the *name* of a variable, without its prefix and without "__", was meant to be one of the settings.
+
+    Variables of the same prefix that others set for their own ends are left alone.
+    """
+    if name in model.model_fields or name in OF_COMMANDS or _OF_OTHERS.fullmatch(name):
+        return False
+    begins = any(name.startswith(f"{group}_") for group in model.model_fields)
+    return begins or bool(get_close_matches(name, model.model_fields, 1, _LIKENESS))
+
+
+def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """Yield the path of every setting of a model and of the groups in it."""
+    for name, field in model.model_fields.items():
+        yield f"{before}{name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from paths(field.annotation, f"{before}{name}.")
+
+
+def told_of(error: ValidationError, model: type[BaseModel], before: str = "") -> str:
+    """Return every problem of an error with the path of its setting; *before* stands before each path."""
+    known = tuple(paths(model))
+    return "; ".join(
+        _problem(cast("Mapping[str, Any]", problem), model, known, before)
+        for problem in error.errors(include_input=False)
+    )
+
+
+def _problem(problem: Mapping[str, Any], model: type[BaseModel], known: Iterable[str], before: str) -> str:
+    path = ".".join(str(part) for part in problem["loc"])
+    words = str(problem["msg"]).removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        words = _unknown(path, model, known, before)
+    return f"{before}{path}: {words}" if path else words
+
+
+def _unknown(path: str, model: type[BaseModel], known: Iterable[str], before: str) -> str:
+    group, _, option = path.partition(".")
+    field = model.model_fields.get(group)
+    if option and field is not None and field.annotation is BackendChoice:
+        return f"there is no such setting; the options of a backend are below {group}.options"
+    like = {one.replace(".", "_"): f"{before}{one}" for one in known}
+    for found in get_close_matches(path.replace(".", "_"), like, 1, _LIKENESS):
+        variable = f"MEMSVC_{like[found].replace('.', '__').upper()}"
+        return f"there is no such setting; did you mean {like[found]} ({variable})?"
+    if before:
+        return f"there is no such option; there are {', '.join(known)}"
+    return "there is no such setting; `memsvc settings` lists all of them"
