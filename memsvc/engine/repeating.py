@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from memsvc.domain.errors import BackendUnavailableError
+
 log = logging.getLogger(__name__)
 
 
@@ -25,10 +27,17 @@ class Repeating:
         self._thread.join()
 
     def _run(self) -> None:
+        is_away = False
         while True:
             stopping = self._stopping.wait(self._seconds)
             try:
                 self._work()
+                is_away = False
+            except BackendUnavailableError as error:
+                # Told once for each outage: it is met again every moment until it ends.
+                level = logging.DEBUG if is_away else logging.WARNING
+                log.log(level, "a repeated task waits and will be tried again: %s", error.message)
+                is_away = True
             except Exception:
                 log.exception("a repeated task failed and will be tried again")
             if stopping:
