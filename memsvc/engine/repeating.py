@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.moving_errors import StoreMovedError
 
 log = logging.getLogger(__name__)
@@ -27,13 +28,20 @@ class Repeating:
         self._thread.join()
 
     def _run(self) -> None:
+        is_away = False
         while True:
             stopping = self._stopping.wait(self._seconds)
             try:
                 self._work()
+                is_away = False
             except StoreMovedError:
                 # Nothing to be done here any more, unless the move is undone.
                 log.debug("a repeated task rests: the store was moved")
+            except BackendUnavailableError as error:
+                # Told once for each outage: it is met again every moment until it ends.
+                level = logging.DEBUG if is_away else logging.WARNING
+                log.log(level, "a repeated task waits and will be tried again: %s", error.message)
+                is_away = True
             except Exception:
                 log.exception("a repeated task failed and will be tried again")
             if stopping:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from memsvc.domain.errors import BackendClosedError, MaintenanceRunningError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MaintenanceRunningError
 from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepProgress, UpkeepStep
 from memsvc.engine.upkeep.leading import Leading
 from memsvc.engine.upkeep.run import Maintenance
@@ -104,6 +104,8 @@ class Schedule:
                 _tell(self.look())
             except BackendClosedError:
                 return
+            except BackendUnavailableError as error:
+                log.warning("maintenance waits and will be tried again: %s", error.message)
             except Exception:
                 log.exception("maintenance failed and will be tried again")
 
