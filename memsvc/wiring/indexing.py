@@ -26,7 +26,7 @@ from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
-from memsvc.wiring.followed import has_followed
+from memsvc.wiring.followed import comparison
 from memsvc.wiring.measuring import Measured
 
 log = logging.getLogger(__name__)
@@ -66,12 +66,8 @@ def indexing(
     reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
-    followed = has_followed(settings, directory.path, backends.metadata)
-    upkeep = Upkeep(
-        reindex,
-        interval_seconds=settings.indexing.upkeep_seconds,
-        repair_first=not (followed and directory.was_closed_cleanly),
-    )
+    compared = comparison(settings, directory, backends.metadata, backends.embedder.model)
+    upkeep = Upkeep(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=compared)
     indexer.start()
     stack.callback(indexer.stop)
     upkeep.start()

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Protocol
 
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
@@ -20,6 +21,9 @@ from memsvc.ports.feed import IndexFeed
 
 PATIENCE = 2
 """So many times in a row an index is seen broken before it is built anew."""
+
+LONGEST_PAUSE = 63
+"""So many looks at most are let pass before a repair that failed is tried again."""
 
 STOP_SECONDS = 2.0
 """How long a stop waits for upkeep to come to a good end by itself."""
@@ -170,14 +174,28 @@ class Reindex:
         yield from self._repair.mend(side, differences)
 
 
-class Upkeep:
-    """A thread that rebuilds lost indexes, repairs after an unclean stop, and then rebuilds what broke or is due."""
+class Owed(Protocol):
+    """A comparison of the indexes with the store that may be owed, by this process or the next."""
 
-    def __init__(self, reindex: Reindex, *, interval_seconds: float, repair_first: bool) -> None:
+    @property
+    def is_owed(self) -> bool:
+        """Return whether it has yet to be done."""
+        ...
+
+    def settle(self) -> None:
+        """Note that it was done."""
+        ...
+
+
+class Upkeep:
+    """A thread that rebuilds lost indexes, repairs where that is owed, and then rebuilds what broke or is due."""
+
+    def __init__(self, reindex: Reindex, *, interval_seconds: float, comparison: Owed) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
         self._lull = Lull(interval_seconds=interval_seconds)
-        self._repair_first = repair_first
+        self._comparison = comparison
+        self._pause = self._looks_left = 0
         self._stopping = threading.Event()
         self._sightings: Counter[IndexKind] = Counter()
         self._patience = PATIENCE
@@ -197,11 +215,22 @@ class Upkeep:
     def _run(self) -> None:
         if stale := self._reindex.stale():
             self._perform(stale, ReindexMode.REBUILD)
-        if self._repair_first and not self._stopping.is_set():
-            self._perform([], ReindexMode.REPAIR)
+        self._compare()
         while not self._stopping.wait(self._interval_seconds):
+            self._compare()
             if due := self._still_broken() or self._due():
                 self._perform(due, ReindexMode.REBUILD)
+
+    def _compare(self) -> None:
+        """Repair what differs from the store, if that is owed; where it fails, wait longer each time."""
+        if self._stopping.is_set() or not self._comparison.is_owed:
+            return
+        if self._looks_left:
+            self._looks_left -= 1
+        elif self._perform([], ReindexMode.REPAIR):
+            self._comparison.settle()
+        else:
+            self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
 
     def _still_broken(self) -> list[IndexKind]:
         """Return the indexes that were seen broken often enough: what passes by itself is left to pass.
@@ -228,7 +257,9 @@ class Upkeep:
             log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
         return []
 
-    def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> None:
+    def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> bool:
+        """Do it, and return whether it came to its end."""
+        is_done = False
         steps = self._reindex.run(kinds, mode)
         try:
             for step in steps:
@@ -241,6 +272,7 @@ class Upkeep:
                     step.done,
                     step.total,
                 )
+                is_done = step.phase is ReindexPhase.DONE
                 if self._stopping.is_set():
                     break
         except ReindexRunningError:
@@ -251,6 +283,7 @@ class Upkeep:
             log.exception("upkeep failed and will be tried again")
         finally:
             steps.close()
+        return is_done
 
 
 def _is_surely_stale(side: Side) -> bool:
