@@ -14,8 +14,8 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from tests.bench.processes import usage
 from tests.bench.server import Server
 
-REST_SECONDS = 7.0
-"""Longer than the service's own pause between two looks at its indexes."""
+REST_SECONDS = 14.0
+"""Longer than the service takes for three looks at its indexes: it builds none anew before it saw a lull."""
 _LOOK_SECONDS = 0.5
 _REST_CPU = 0.2
 """A tree of processes that takes less than this share of a processor builds nothing."""
