@@ -79,7 +79,8 @@ class Endpoint:
         self.held.wait(30)
         with self.lock:
             self.at_once -= 1
-            return self.replies.popleft() if self.replies else self.otherwise(body)
+            reply = self.replies.popleft() if self.replies else None
+        return reply or self.otherwise(body)
 
 
 class _Handler(BaseHTTPRequestHandler):

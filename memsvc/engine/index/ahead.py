@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,6 +13,8 @@ from memsvc.engine.index.vector_entries import VectorEntries
 
 DEPTH = 2
 """Parts embedded at the same time: while one of them is stored, or waits for its last text, the model has the other."""
+LOOK_SECONDS = 0.02
+"""How often to look, while vectors are being made, whether there is something more urgent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Part:
     """Changes that become visible together, and the present state of what they changed.
 
     Attributes:
-        costly: How many of the documents have to be embedded.
+        costly: How many passages have to be embedded.
     """
 
     changes: Sequence[Change]
@@ -44,8 +46,10 @@ class EmbeddingAhead:
         """Give the threads back once what they are at is done."""
         self._pool.shutdown(cancel_futures=True)
 
-    def each(self, parts: Sequence[Part]) -> Generator[Part, None, None]:
+    def each(self, parts: Sequence[Part], is_over: Callable[[], bool]) -> Generator[Part, None, None]:
         """Yield the parts in order, each once its vectors are known; those of the next ones are made meanwhile.
+
+        When *is_over* says so the wait for vectors ends, and no more parts come; what was begun is finished and kept.
 
         Raises:
             BackendUnavailableError: The embedder cannot be reached; the parts before were yielded.
@@ -55,8 +59,8 @@ class EmbeddingAhead:
         try:
             while waiting:
                 part, embedded = waiting.popleft()
-                if embedded is not None:
-                    embedded.result()
+                if embedded is not None and not _has_come(embedded, is_over):
+                    return
                 waiting.extend((following, self._begin(following)) for following in islice(coming, 1))
                 yield part
         finally:
@@ -65,5 +69,15 @@ class EmbeddingAhead:
                     embedded.cancel()
 
     def _begin(self, part: Part) -> Future[None] | None:
-        # A memory on its own is embedded where it is written: there is nothing to be done beside it.
+        # A passage on its own is embedded where it is written: there is nothing to be done beside it.
         return self._pool.submit(self._entries.embed, part.documents) if part.costly > 1 else None
+
+
+def _has_come(embedded: Future[None], is_over: Callable[[], bool]) -> bool:
+    """Wait until it is done, or until *is_over*; return whether it is done, or raise what went wrong."""
+    while not embedded.done():
+        if is_over():
+            return False
+        wait([embedded], LOOK_SECONDS)
+    embedded.result()
+    return True

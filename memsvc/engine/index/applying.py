@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 
@@ -15,7 +14,7 @@ from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.ports.feed import IndexFeed
 
 COSTLY = 32
-"""Memories that the model has to embed, between two commits of the indexes."""
+"""Passages that the model has to embed, between two commits of the indexes."""
 CHEAP = 512
 """Memories whose vectors are given, between two commits of the indexes."""
 
@@ -46,20 +45,34 @@ class Applying:
         self._ahead.close()
         self._beside.shutdown()
 
-    def apply(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    def apply(
+        self, changes: Sequence[Change], *, is_over: Callable[[], bool] | None = None
+    ) -> Iterator[Sequence[Change]]:
         """Apply *changes* part by part; yield each part once both indexes hold it for good, for the store to note it.
+
+        When *is_over* says so while a part is being embedded, that part and those after it are left to another time.
+        Without it nothing can be more urgent than these changes, and nothing is done beside them.
 
         Raises:
             BackendUnavailableError: An index or the embedder cannot be reached; what was yielded is applied.
         """
         parts = list(self._parts(changes))
-        with closing(self._ahead.each(parts)) if self._vectors.is_current() else nullcontext(parts) as ready:
+        with closing(self._embedded(parts, is_over)) if self._vectors.is_current() else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock:
                     # Embedding may have taken long.
                     self._feed.require_lent()
                     self.write(part.rows, part.documents)
                 yield part.changes
+
+    def _embedded(self, parts: Sequence[Part], is_over: Callable[[], bool] | None) -> Generator[Part, None, None]:
+        if is_over is not None:
+            yield from self._ahead.each(parts, is_over)
+            return
+        for part in parts:
+            if part.costly > 1:
+                self._entries.embed(part.documents)
+            yield part
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Write into both live indexes side by side; one that is not current is left to its rebuild."""
@@ -87,19 +100,20 @@ class Applying:
     def _parts(self, changes: Sequence[Change]) -> Iterator[Part]:
         rows = list(dict.fromkeys(change.row for change in changes))
         documents = {document.memory.row: document for document in self._feed.documents(rows)}
-        costly = {document.memory.row for document in self._entries.unknown(list(documents.values()))}
+        costs = {row: self._entries.cost(document) for row, document in documents.items()}
         part: list[Change] = []
         weight = 0
         for change in changes:
             part.append(change)
-            weight += CHEAP // COSTLY if change.row in costly else 1
+            weight += max(1, costs.get(change.row, 0) * CHEAP // COSTLY)
             if weight >= CHEAP:
-                yield _part(part, documents, costly)
+                yield _part(part, documents, costs)
                 part, weight = [], 0
         if part:
-            yield _part(part, documents, costly)
+            yield _part(part, documents, costs)
 
 
-def _part(changes: Sequence[Change], documents: Mapping[int, Document], costly: AbstractSet[int]) -> Part:
+def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> Part:
     rows = dict.fromkeys(change.row for change in changes)
-    return Part(changes, [documents[row] for row in rows if row in documents], len(rows.keys() & costly))
+    costly = sum(costs.get(row, 0) for row in rows)
+    return Part(changes, [documents[row] for row in rows if row in documents], costly)

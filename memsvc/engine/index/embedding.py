@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from memsvc.engine.index.flights import Flights
 from memsvc.ports.embedder import Embedder, Vector, Vectors
 from memsvc.ports.feed import EmbeddingCache
 
@@ -28,6 +29,7 @@ class Embedding:
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._query_cache_size = query_cache_size
         self._lock = threading.Lock()
+        self._flights = Flights()
         self._watched: AbstractSet[bytes] = frozenset()
         self._asked: set[bytes] = set()
 
@@ -44,6 +46,8 @@ class Embedding:
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return one vector for each text, in order; those not yet known are embedded and stored.
 
+        What another thread is embedding already is waited for; two threads with the same work share it.
+
         Raises:
             BackendUnavailableError: The model cannot be reached; what was embedded before that is stored.
         """
@@ -52,16 +56,32 @@ class Embedding:
             self._asked.update(digest for digest in digests if digest in self._watched)
         known = self._cache.get(self.model, digests)
         absent = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
-        pairs = list(absent.items())
-        for start in range(0, len(pairs), SLICE):
-            part = pairs[start : start + SLICE]
-            vectors = self._embedder.embed_passages([text for _, text in part])
-            fresh = {digest: row.astype("<f4").tobytes() for (digest, _), row in zip(part, vectors, strict=True)}
-            self._cache.put(self.model, fresh)
-            known.update(fresh)
+        while absent:
+            known |= self._fresh(absent)
+            absent = {digest: text for digest, text in absent.items() if digest not in known}
+            self._flights.wait(absent)
+            known |= self._cache.get(self.model, list(absent))
+            # What another thread had in hand and did not embed, because it failed, is left to this one.
+            absent = {digest: text for digest, text in absent.items() if digest not in known}
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
+
+    def _fresh(self, absent: Mapping[bytes, str]) -> dict[bytes, bytes]:
+        """Embed and store what no other thread is embedding; return the vectors, as stored, by digest."""
+        found: dict[bytes, bytes] = {}
+        pairs = list(absent.items())
+        for start in range(0, len(pairs), SLICE):
+            part = dict(pairs[start : start + SLICE])
+            with self._flights.taking(part) as mine:
+                # Others may have come to it while this thread was at the slices before.
+                found |= self._cache.get(self.model, list(mine)) if start else {}
+                todo = [digest for digest in part if digest in mine and digest not in found]
+                vectors = self._embedder.embed_passages([part[digest] for digest in todo]) if todo else ()
+                fresh = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}
+                self._cache.put(self.model, fresh)
+            found |= fresh
+        return found
 
     def stored(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the stored vectors of passages (little-endian float32) by the SHA-256 digests of their texts."""

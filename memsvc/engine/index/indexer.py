@@ -164,12 +164,14 @@ class Indexer:
                 self._advance()
                 self._caught_up.set()
                 return False
-            self._apply(changes)
+            self._apply(changes, wanted)
         return True
 
-    def _apply(self, changes: Sequence[Change]) -> None:
+    def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:
         started = time.perf_counter()
-        for part in self._applying.apply(changes):
+        is_urgent = not {change.position for change in changes}.isdisjoint(wanted)
+        is_over = None if is_urgent else lambda: self._somebody_came(wanted)
+        for part in self._applying.apply(changes, is_over=is_over):
             self._answer(part)
             self._feed.mark_applied(part)
             self._advance()
@@ -183,6 +185,10 @@ class Indexer:
         taken = {change.position for change in changes}
         if missing := [position for position in wanted if position not in taken]:
             self._waiters.settle(sorted(self._feed.applied_among(missing)), self._applied)
+
+    def _somebody_came(self, wanted: Sequence[int]) -> bool:
+        """Return whether to leave the backlog at once: somebody waits by name that did not when it was begun."""
+        return self._stopping.is_set() or any(position not in wanted for position in self._waiters.wanted(limit=URGENT))
 
     def _somebody_waits(self, part: Sequence[Change]) -> bool:
         """Return whether to leave the backlog for those who wait by name."""

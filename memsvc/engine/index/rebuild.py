@@ -55,6 +55,8 @@ class Rebuild:
     def _switch(self, draft: Draft, position: int) -> None:
         while self._feed.head() - position > NEARLY:
             position = self._take_over(draft, position)
+        # Once more: while the indexes stand still nothing should be left that the model has to embed.
+        position = self._take_over(draft, position)
         with self._feed.standing_still(), self._applying.exclusive():
             while (reached := self._take_over(draft, position)) != position:
                 position = reached

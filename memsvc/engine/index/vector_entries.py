@@ -67,9 +67,9 @@ class VectorEntries:
             texts += [passage.text for passage in self._passages(document, has_vector=has_vector)[has_vector:]]
         self._embedding.passages(texts)
 
-    def unknown(self, documents: Sequence[Document]) -> list[Document]:
-        """Return those documents whose first passage no vector was given for: the ones that cost an embedding."""
-        return [document for document in documents if not self._has_vector(document)]
+    def cost(self, document: Document) -> int:
+        """Return how many chunks have to be embedded, unless they were before: none when a vector was given."""
+        return 0 if self._has_vector(document) else len(document.chunks)
 
     def _all(self, documents: Sequence[Document]) -> tuple[list[tuple[Document, list[Passage]]], Vectors]:
         """Return the passages of all documents, and their vectors one below the other."""

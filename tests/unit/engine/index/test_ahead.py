@@ -46,13 +46,17 @@ def part(first: int, *, costly: int = 3) -> Part:
     return Part(changes, documents, costly)
 
 
+def never() -> bool:
+    return False
+
+
 def test_a_part_comes_in_its_turn_and_embedded(context: BackendContext) -> None:
     """However many there are: when one comes, its vectors are stored, and all are when the last has come."""
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         counts = []
         with ahead_of(store, embedder) as ahead:
-            for number, one in enumerate(ahead.each(parts)):
+            for number, one in enumerate(ahead.each(parts, never)):
                 assert one is parts[number]
                 counts.append(store.embeddings.count(embedder.model))
 
@@ -65,7 +69,7 @@ def test_what_need_not_be_embedded_is_not(context: BackendContext) -> None:
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(1, costly=0), part(4, costly=1)]
         with ahead_of(store, embedder) as ahead:
-            assert list(ahead.each(parts)) == parts
+            assert list(ahead.each(parts, never)) == parts
 
         assert store.embeddings.count(embedder.model) == 0
 
@@ -74,7 +78,7 @@ def test_who_leaves_early_leaves_the_rest_alone(context: BackendContext) -> None
     """Only what was begun is finished."""
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         with ahead_of(store, embedder) as ahead:
-            steps = ahead.each([part(first) for first in range(1, 301, 3)])
+            steps = ahead.each([part(first) for first in range(1, 301, 3)], never)
             next(steps)
             steps.close()
 
@@ -86,9 +90,9 @@ def test_an_embedder_that_is_gone_is_told_of_in_its_turn(context: BackendContext
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         known, unknown = part(1), part(4)
         with ahead_of(store, embedder) as ahead:
-            assert list(ahead.each([known])) == [known]
+            assert list(ahead.each([known], never)) == [known]
     with METADATA.open(METADATA.settings(), context) as store, ahead_of(store, embedder) as ahead:
-        steps = ahead.each([part(1, costly=0), unknown])
+        steps = ahead.each([part(1, costly=0), unknown], never)
         next(steps)
 
         with pytest.raises(BackendClosedError):

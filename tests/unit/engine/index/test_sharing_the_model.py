@@ -1,0 +1,197 @@
+"""Several threads and one model: no passage is embedded twice, and a single write does not wait for an import."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.inproc import METADATA
+from backends.openai import EMBEDDER, OpenAiEmbedderSettings
+from memsvc.bootstrap import running
+from memsvc.domain.clock import Deadline
+from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.query import Mode, SearchQuery
+from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
+from memsvc.domain.scope import Scope
+from memsvc.engine.application import Application
+from memsvc.engine.index.embedding import Embedding
+from memsvc.ports.backend import BackendContext
+from memsvc.settings import load_settings
+from memsvc.testing.factories import NOW
+from tests.embedding_endpoint import DIMENSION, Endpoint, Reply, answered, failed, serving, vector_of
+
+ADA = Scope("ada")
+STORED = WriteOptions(wait_for=WaitFor.STORED)
+INPROC = {"backend": "inproc"}
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving() as endpoint:
+        yield endpoint
+
+
+def told(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the options of a model at the endpoint."""
+    return {"base_url": endpoint.url, "model": "m", "dimensions": DIMENSION, "retries": 0}
+
+
+@pytest.fixture
+def embedding(endpoint: Endpoint, tmp_path: Path) -> Iterator[Embedding]:
+    """A model at the endpoint, behind its cache."""
+    context = BackendContext(tmp_path, lambda: NOW)
+    settings = OpenAiEmbedderSettings(**told(endpoint))
+    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(settings, context) as embedder:
+        yield Embedding(embedder, store.embeddings)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Look again and again, until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def asked(endpoint: Endpoint) -> list[str]:
+    """Return every text that the model was asked for."""
+    return [text for body in endpoint.asked for text in body["input"]]
+
+
+def test_what_another_thread_embeds_is_waited_for(endpoint: Endpoint, embedding: Embedding) -> None:
+    """Both get the vectors, and the model is asked for each text once."""
+    endpoint.held.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(embedding.passages, ["tea", "harbour"])
+        until(lambda: len(endpoint.asked) == 1)
+        second = pool.submit(embedding.passages, ["harbour", "kettle", "tea"])
+        until(lambda: len(endpoint.asked) == 2)
+        endpoint.held.set()
+
+        lengths = [np.linalg.norm(vector_of(text)) for text in ("tea", "harbour")]
+        expected = np.array([vector_of(text) for text in ("tea", "harbour")]) / np.array(lengths)[:, None]
+        assert np.allclose(first.result(), expected, atol=1e-6)
+        assert np.array_equal(second.result()[[2, 0]], first.result())
+    assert sorted(asked(endpoint)) == ["harbour", "kettle", "tea"]
+
+
+def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, embedding: Embedding) -> None:
+    """The failure is told to the one that met it, and to nobody else."""
+    refused = [["tea"]]
+
+    def once_refused(body: dict[str, Any]) -> Reply:
+        if body["input"] in refused:
+            refused.clear()
+            return failed(503)
+        return answered(body)
+
+    endpoint.otherwise = once_refused
+    endpoint.held.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(embedding.passages, ["tea"])
+        until(lambda: len(endpoint.asked) == 1)
+        second = pool.submit(embedding.passages, ["kettle", "tea"])
+        until(lambda: len(endpoint.asked) == 2)
+        endpoint.held.set()
+
+        with pytest.raises(BackendUnavailableError):
+            first.result()
+        assert second.result().shape == (2, DIMENSION)
+    assert asked(endpoint) == ["tea", "kettle", "tea"]
+
+
+@contextmanager
+def served(directory: Path, endpoint: Endpoint) -> Iterator[Application]:
+    """Run an engine whose model is at the endpoint."""
+    settings = load_settings(
+        data_dir=directory,
+        metadata=INPROC,
+        vectors=INPROC,
+        lexical=INPROC,
+        embedder={"backend": "openai", "options": told(endpoint)},
+        indexing={"upkeep_seconds": 3600},
+    )
+    with running(settings) as application:
+        yield application
+
+
+@contextmanager
+def holding(endpoint: Endpoint, word: str) -> Iterator[threading.Event]:
+    """Have the model not answer for texts with *word* while the context is open; the event says that it was asked."""
+    reached, released = threading.Event(), threading.Event()
+
+    def otherwise(body: dict[str, Any]) -> Reply:
+        if any(word in text for text in body["input"]):
+            reached.set()
+            released.wait(PATIENCE)
+        return answered(body)
+
+    endpoint.otherwise = otherwise
+    try:
+        yield reached
+    finally:
+        released.set()
+
+
+def add(application: Application, contents: list[str]) -> int:
+    """Import, and return the position of the last one."""
+    run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+    return run.add(0, [Draft(content=content) for content in contents]).position
+
+
+def found(application: Application, text: str, mode: Mode) -> list[str]:
+    reply = application.recall.search(SearchQuery(scope=ADA, text=text, mode=mode, limit=1), Deadline())
+    return [hit.memory.content for hit in reply.hits]
+
+
+@pytest.mark.parametrize(
+    ("content", "query"), [("Anna works as a nurse in Lisbon.", "nurse"), ("小明最喜欢的电影是《流浪地球》。", "电影")]
+)
+def test_a_single_write_does_not_wait_for_an_import(
+    endpoint: Endpoint, tmp_path: Path, content: str, query: str
+) -> None:
+    """While the model is at the passages of an import, a write that is waited for is embedded and found."""
+    with served(tmp_path, endpoint) as application:
+        with holding(endpoint, "harbour") as reached:
+            position = add(application, [f"The harbour, part {number}." for number in range(100)])
+            assert reached.wait(PATIENCE)
+
+            written = application.remember.create(ADA, Draft(content=content), STORED)
+            application.indexer.written(written.position).result(PATIENCE)
+
+            assert found(application, query, Mode.KEYWORD) == [content]
+            assert found(application, content, Mode.SEMANTIC) == [content]
+            assert application.indexer.applied < position
+        application.indexer.reached(position).result(PATIENCE)
+        assert len(harbours(endpoint)) == 100
+
+
+def test_a_rebuild_beside_an_import_embeds_nothing_twice(endpoint: Endpoint, tmp_path: Path) -> None:
+    """Both need the same vectors, and have the model make them once."""
+    with served(tmp_path, endpoint) as application, ThreadPoolExecutor(1) as pool:
+        with holding(endpoint, "harbour") as reached:
+            position = add(application, [f"The harbour, part {number}." for number in range(100)])
+            assert reached.wait(PATIENCE)
+            until(lambda: len(harbours(endpoint)) == 64)
+            run = pool.submit(lambda: list(application.reindex.run([IndexKind.VECTORS], ReindexMode.REBUILD)))
+            until(lambda: len(harbours(endpoint)) > 64)
+        application.indexer.reached(position).result(PATIENCE)
+
+        assert run.result()[-1].phase is ReindexPhase.DONE
+        assert sorted(harbours(endpoint)) == sorted(set(harbours(endpoint)))
+        assert len(harbours(endpoint)) == 100
+
+
+def harbours(endpoint: Endpoint) -> list[str]:
+    """Return the texts of the import that the model was asked for."""
+    return [text for text in asked(endpoint) if "harbour" in text]
