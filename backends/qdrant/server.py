@@ -7,8 +7,8 @@ a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import Any
 
@@ -145,13 +145,8 @@ def _quantization(chosen: Quantization) -> models.QuantizationConfig | None:
     return None
 
 
-@contextmanager
-def _open(settings: QdrantServerSettings, context: BackendContext) -> Iterator[VectorIndex]:
-    index = QdrantServerIndex(connected(settings, NAME), settings, context)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: QdrantServerSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(QdrantServerIndex(connected(settings, NAME), settings, context))
 
 
 SERVER: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantServerSettings, open=_open)

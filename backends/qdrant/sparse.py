@@ -11,8 +11,8 @@ it has by itself: the server weighs by rarity whatever it is asked, so no term c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import Any
 
@@ -172,13 +172,8 @@ def _rounded(score: float) -> float:
     return round(score, 5 - math.floor(math.log10(score)))
 
 
-@contextmanager
-def _open(settings: QdrantSparseSettings, context: BackendContext) -> Iterator[LexicalIndex]:
-    index = QdrantSparseIndex(connected(settings, NAME), settings, context)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: QdrantSparseSettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(QdrantSparseIndex(connected(settings, NAME), settings, context))
 
 
 SPARSE: BackendSpec[LexicalIndex] = BackendSpec(settings=QdrantSparseSettings, open=_open)
