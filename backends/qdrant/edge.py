@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from backends.qdrant.builder import EdgeGeneration, writes
@@ -201,13 +201,8 @@ class QdrantEdgeIndex:
         return Live(manifest, shard, self._settings.graph_search_width if manifest.hnsw else None)
 
 
-@contextmanager
-def _open(settings: QdrantEdgeSettings, context: BackendContext) -> Iterator[VectorIndex]:
-    index = QdrantEdgeIndex(settings, context)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: QdrantEdgeSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(QdrantEdgeIndex(settings, context))
 
 
 EDGE: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantEdgeSettings, open=_open)

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from backends.qdrant.vector_manifest import content_of, manifest_of
 from memsvc.disk import sync
-from memsvc.domain.entries import View
 from memsvc.domain.indexing import VectorManifest
 
 _FILE = "manifest.json"
@@ -27,17 +27,7 @@ def generation_name(number: int) -> str:
 
 def write_manifest(directory: Path, manifest: VectorManifest) -> None:
     """Make *manifest* the live one in one step that survives a power cut."""
-    content = {
-        "format": _FORMAT,
-        "generation": manifest.generation,
-        "model": manifest.model,
-        "dimension": manifest.dimension,
-        "position": manifest.position,
-        "views": [view.name for view in manifest.views],
-        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
-        "mean_samples": manifest.mean_samples,
-        "hnsw": manifest.hnsw,
-    }
+    content = {"format": _FORMAT, **content_of(manifest)}
     beside = directory / f"{_FILE}.new"
     with beside.open("w", encoding="utf-8") as file:
         json.dump(content, file)
@@ -92,13 +82,4 @@ def disk_bytes(directory: Path) -> int:
 def _manifest_from(content: dict[str, Any]) -> VectorManifest:
     if content["format"] != _FORMAT:
         raise ValueError(content["format"])
-    return VectorManifest(
-        generation=int(content["generation"]),
-        model=str(content["model"]),
-        dimension=int(content["dimension"]),
-        position=int(content["position"]),
-        views=tuple(View[name] for name in content["views"]),
-        means={View[name]: tuple(mean) for name, mean in content["means"].items()},
-        mean_samples=int(content["mean_samples"]),
-        hnsw=bool(content["hnsw"]),
-    )
+    return manifest_of(content)

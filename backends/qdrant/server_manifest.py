@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from memsvc.domain.entries import View
+from backends.qdrant.vector_manifest import content_of, manifest_of
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 
 FORMAT = 1
 """Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""
+M = TypeVar("M")
 
 
 class ForeignManifestError(Exception):
@@ -17,19 +20,7 @@ class ForeignManifestError(Exception):
 
 def vector_text(manifest: VectorManifest) -> str:
     """Return the manifest as a string."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "generation": manifest.generation,
-            "model": manifest.model,
-            "dimension": manifest.dimension,
-            "position": manifest.position,
-            "views": [view.name for view in manifest.views],
-            "means": {view.name: list(mean) for view, mean in manifest.means.items()},
-            "mean_samples": manifest.mean_samples,
-            "hnsw": manifest.hnsw,
-        }
-    )
+    return _written(content_of(manifest))
 
 
 def vector_manifest(text: str) -> VectorManifest:
@@ -38,33 +29,12 @@ def vector_manifest(text: str) -> VectorManifest:
     Raises:
         ForeignManifestError: It is not what `vector_text` makes.
     """
-    try:
-        content = json.loads(text)
-        _require_format(content["format"])
-        return VectorManifest(
-            generation=int(content["generation"]),
-            model=str(content["model"]),
-            dimension=int(content["dimension"]),
-            position=int(content["position"]),
-            views=tuple(View[name] for name in content["views"]),
-            means={View[name]: tuple(mean) for name, mean in content["means"].items()},
-            mean_samples=int(content["mean_samples"]),
-            hnsw=bool(content["hnsw"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ForeignManifestError(str(error)) from error
+    return _read(text, manifest_of)
 
 
 def lexical_text(manifest: LexicalManifest) -> str:
     """Return the manifest as a string."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "generation": manifest.generation,
-            "position": manifest.position,
-            "analysis": manifest.analysis,
-        }
-    )
+    return _written({"generation": manifest.generation, "position": manifest.position, "analysis": manifest.analysis})
 
 
 def lexical_manifest(text: str) -> LexicalManifest:
@@ -73,15 +43,23 @@ def lexical_manifest(text: str) -> LexicalManifest:
     Raises:
         ForeignManifestError: It is not what `lexical_text` makes.
     """
+    return _read(text, _lexical_manifest_of)
+
+
+def _lexical_manifest_of(content: dict[str, Any]) -> LexicalManifest:
+    return LexicalManifest(int(content["generation"]), int(content["position"]), str(content["analysis"]))
+
+
+def _written(content: dict[str, Any]) -> str:
+    return json.dumps({"format": FORMAT, **content})
+
+
+def _read(text: str, read: Callable[[dict[str, Any]], M]) -> M:
     try:
         content = json.loads(text)
-        _require_format(content["format"])
-        return LexicalManifest(int(content["generation"]), int(content["position"]), str(content["analysis"]))
-    except (ValueError, KeyError, TypeError) as error:
+        if content["format"] != FORMAT:
+            message = f"The format is {content['format']!r}, not {FORMAT}."
+            raise ForeignManifestError(message)
+        return read(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ForeignManifestError(str(error)) from error
-
-
-def _require_format(found: object) -> None:
-    if found != FORMAT:
-        message = f"The format is {found!r}, not {FORMAT}."
-        raise ForeignManifestError(message)

@@ -1,8 +1,12 @@
-"""Expressions that every database has, each under a name of its own; `backends.sql.dialect` makes them."""
+"""Expressions that every database has, each under a name of its own; `backends.sql.dialect` makes them.
+
+Each says as a format how SQLite and how PostgreSQL write it: `{0}`, `{1}` are its arguments, `{arguments}` all of them
+with commas between, and `{element}` is the element itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
@@ -20,12 +24,16 @@ class Element(FunctionElement[Any]):
     """Something that every database has, each under a name of its own."""
 
     inherit_cache = True
+    sqlite: ClassVar[str]
+    postgresql: ClassVar[str]
 
 
 class Listed(Element):
     """A table of the members of a JSON array, which are *told* to be of a type; SQLite knows it."""
 
     name = "listed"
+    sqlite = "json_each({0})"
+    postgresql = "LATERAL (SELECT value::{element.told} AS value FROM json_array_elements_text(({0})::json))"
     _traverse_internals = [  # noqa: RUF012 - as SQLAlchemy has it
         *FunctionElement._traverse_internals,  # noqa: SLF001 - how SQLAlchemy is told what tells elements apart
         ("told", InternalTraversal.dp_string),
@@ -40,6 +48,10 @@ class IsListed(Element):
     """That a column is among the members of a JSON array, which are *told* to be of a type; SQLite knows it."""
 
     name = "is_listed"
+    sqlite = "{0} IN (SELECT {element.known_as}.value FROM json_each({1}) AS {element.known_as})"
+    # An array is part of the condition by which an index is entered. A join with the list would be planned by guesses
+    # of how many rows meet the other conditions, which are far off before there are statistics.
+    postgresql = "{0} = ANY (ARRAY(SELECT value::{element.told} FROM json_array_elements_text(({1})::json)))"
     type = sa.Boolean()
     _is_implicitly_boolean = True  # It is a condition as it stands; "= 1" would keep SQLite from entering an index.
     _traverse_internals = [  # noqa: RUF012 - as above
@@ -58,6 +70,8 @@ class Paired(Element):
     """A table of the members of a JSON array, which are arrays."""
 
     name = "paired"
+    sqlite = "json_each({0})"
+    postgresql = "LATERAL json_array_elements(({0})::json)"
     inherit_cache = True
 
 
@@ -65,6 +79,8 @@ class Member(Element):
     """The member at *place* of a JSON array, which is *told* to be of a type; SQLite knows it."""
 
     name = "member"
+    sqlite = "json_extract({0}, '$[{element.place}]')"
+    postgresql = "(({0})->>{element.place})::{element.told}"
     _traverse_internals = [  # noqa: RUF012 - as SQLAlchemy has it
         *FunctionElement._traverse_internals,  # noqa: SLF001 - as above
         ("place", InternalTraversal.dp_plain_obj),
@@ -82,6 +98,8 @@ class Gathered(Element):
     """All rows of some columns as one text."""
 
     name = "gathered"
+    sqlite = "json_group_array(json_array({arguments}))"
+    postgresql = "coalesce(json_agg(json_build_array({arguments})), '[]')::text"
     inherit_cache = True
     type = TEXT
 
@@ -90,6 +108,8 @@ class Hexadecimal(Element):
     """Bytes as digits."""
 
     name = "hexadecimal"
+    sqlite = "hex({0})"
+    postgresql = "encode({0}, 'hex')"
     inherit_cache = True
     type = TEXT
 
@@ -98,6 +118,8 @@ class Unindexed(Element):
     """The value of a column, by which no index is entered."""
 
     name = "unindexed"
+    sqlite = "+{0}"
+    postgresql = "coalesce({0}, {0})"
     inherit_cache = True
 
     def __init__(self, column: sa.ColumnElement[Any]) -> None:
@@ -109,6 +131,8 @@ class Place(Element):
     """Where in one text another begins, 0: nowhere."""
 
     name = "place"
+    sqlite = "instr({0}, {1})"
+    postgresql = "strpos({0}, {1})"
     inherit_cache = True
     type = NUMBER
 
@@ -117,102 +141,21 @@ class Truncated(Element):
     """A number of at least 0 without its fraction."""
 
     name = "truncated"
+    sqlite = "CAST({0} AS BIGINT)"
+    # A cast alone would round.
+    postgresql = "floor({0})::bigint"
     inherit_cache = True
     type = NUMBER
 
 
-@compiles(Listed)
-@compiles(Paired)
-def _json_each(element: Element, compiler: Any, **kw: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **kw)})"
+@compiles(Element)
+def _as_sqlite(element: Element, compiler: Any, **kw: Any) -> str:
+    return _written(element.sqlite, element, compiler, **kw)
 
 
-@compiles(Listed, "postgresql")
-def _array_of_values(element: Listed, compiler: Any, **kw: Any) -> str:
-    array = compiler.process(element.clauses, **kw)
-    return f"LATERAL (SELECT value::{element.told} AS value FROM json_array_elements_text(({array})::json))"  # noqa: S608 - our own
-
-
-@compiles(IsListed)
-def _in_json_each(element: IsListed, compiler: Any, **kw: Any) -> str:
-    column, array = (compiler.process(part, **kw) for part in element.clauses)
-    return f"{column} IN (SELECT {element.known_as}.value FROM json_each({array}) AS {element.known_as})"  # noqa: S608 - our own
-
-
-@compiles(IsListed, "postgresql")
-def _any_of_array(element: IsListed, compiler: Any, **kw: Any) -> str:
-    # An array is part of the condition by which an index is entered. A join with the list would be planned by guesses
-    # of how many rows meet the other conditions, which are far off before there are statistics.
-    column, array = (compiler.process(part, **kw) for part in element.clauses)
-    values = f"SELECT value::{element.told} FROM json_array_elements_text(({array})::json)"  # noqa: S608 - our own
-    return f"{column} = ANY (ARRAY({values}))"
-
-
-@compiles(Paired, "postgresql")
-def _array_of_pairs(element: Paired, compiler: Any, **kw: Any) -> str:
-    return f"LATERAL json_array_elements(({compiler.process(element.clauses, **kw)})::json)"
-
-
-@compiles(Member)
-def _json_extract(element: Member, compiler: Any, **kw: Any) -> str:
-    return f"json_extract({compiler.process(element.clauses, **kw)}, '$[{element.place}]')"
-
-
-@compiles(Member, "postgresql")
-def _json_member(element: Member, compiler: Any, **kw: Any) -> str:
-    return f"(({compiler.process(element.clauses, **kw)})->>{element.place})::{element.told}"
-
-
-@compiles(Gathered)
-def _json_group_array(element: Gathered, compiler: Any, **kw: Any) -> str:
-    return f"json_group_array(json_array({compiler.process(element.clauses, **kw)}))"
-
-
-@compiles(Gathered, "postgresql")
-def _json_agg(element: Gathered, compiler: Any, **kw: Any) -> str:
-    return f"coalesce(json_agg(json_build_array({compiler.process(element.clauses, **kw)})), '[]')::text"
-
-
-@compiles(Hexadecimal)
-def _hex(element: Hexadecimal, compiler: Any, **kw: Any) -> str:
-    return f"hex({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(Hexadecimal, "postgresql")
-def _encode(element: Hexadecimal, compiler: Any, **kw: Any) -> str:
-    return f"encode({compiler.process(element.clauses, **kw)}, 'hex')"
-
-
-@compiles(Unindexed)
-def _plus(element: Unindexed, compiler: Any, **kw: Any) -> str:
-    return f"+{compiler.process(element.clauses, **kw)}"
-
-
-@compiles(Unindexed, "postgresql")
-def _coalesce(element: Unindexed, compiler: Any, **kw: Any) -> str:
-    value = compiler.process(element.clauses, **kw)
-    return f"coalesce({value}, {value})"
-
-
-@compiles(Place)
-def _instr(element: Place, compiler: Any, **kw: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(Place, "postgresql")
-def _strpos(element: Place, compiler: Any, **kw: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(Truncated)
-def _cast(element: Truncated, compiler: Any, **kw: Any) -> str:
-    return f"CAST({compiler.process(element.clauses, **kw)} AS BIGINT)"
-
-
-@compiles(Truncated, "postgresql")
-def _floor(element: Truncated, compiler: Any, **kw: Any) -> str:
-    # A cast alone would round.
-    return f"floor({compiler.process(element.clauses, **kw)})::bigint"
+@compiles(Element, "postgresql")
+def _as_postgresql(element: Element, compiler: Any, **kw: Any) -> str:
+    return _written(element.postgresql, element, compiler, **kw)
 
 
 @compiles(OnConflictDoNothing, "postgresql")
@@ -225,6 +168,11 @@ def _on_conflict_do_update(element: Any, compiler: Any, **kw: Any) -> str:
     element.constraint_target = None
     clause: str = compiler.visit_on_conflict_do_update(element, **kw)
     return clause
+
+
+def _written(words: str, element: Element, compiler: Any, **kw: Any) -> str:
+    arguments = [compiler.process(argument, **kw) for argument in element.clauses]
+    return words.format(*arguments, arguments=", ".join(arguments), element=element)
 
 
 def _type_name(type_: TypeEngine[Any]) -> str:

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from backends.tantivy.errors import NAME, translate
@@ -164,13 +164,8 @@ class TantivyLexicalIndex:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-@contextmanager
-def _open(settings: TantivySettings, context: BackendContext) -> Iterator[LexicalIndex]:
-    index = TantivyLexicalIndex(context.directory, settings)
-    try:
-        yield index
-    finally:
-        index.close()
+def _open(settings: TantivySettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(TantivyLexicalIndex(context.directory, settings))
 
 
 TANTIVY: BackendSpec[LexicalIndex] = BackendSpec(settings=TantivySettings, open=_open)

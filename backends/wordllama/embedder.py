@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -109,13 +109,8 @@ def _root_logger_untouched() -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
-@contextmanager
-def _open(_settings: WordllamaSettings, _context: BackendContext) -> Iterator[Embedder]:
-    embedder = WordllamaEmbedder(_load_table())
-    try:
-        yield embedder
-    finally:
-        embedder.close()
+def _open(_settings: WordllamaSettings, _context: BackendContext) -> AbstractContextManager[Embedder]:
+    return closing(WordllamaEmbedder(_load_table()))
 
 
 WORDLLAMA: BackendSpec[Embedder] = BackendSpec(WordllamaSettings, _open)
