@@ -19,7 +19,8 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.language_model import LanguageModel, UnusableAnswerError
 from memsvc.testing.factories import NOW
 from memsvc.testing.language_model import PROMPT, SCHEMA, LanguageModelContract
-from tests.chat_endpoint import Endpoint, Reply, failed, said, serving
+from tests.chat_endpoint import said, serving
+from tests.http_endpoint import Endpoint, Reply, failed
 
 
 @pytest.fixture
@@ -111,8 +112,8 @@ class TestOpenAi(LanguageModelContract):
             said("   "),
             said("{}", refusal="I will not."),
             said('{"name": "Lis', finish="length"),
-            (200, {"object": "chat.completion", "choices": []}),
-            (200, {"object": "chat.completion"}),
+            Reply(body={"object": "chat.completion", "choices": []}),
+            Reply(body={"object": "chat.completion"}),
         ],
     )
     def test_no_answer_is_told(self, model: LanguageModel, endpoint: Endpoint, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The SQL metadata store keeps the port's promises, on SQLite."""
+"""The SQL metadata store keeps the port's promises, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from backends.sql import SQL, SqlSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_seams import Clock
+from tests.postgres_server import emptied
 
 
-class TestSqliteMetadata(MetadataStoreContract):
-    """One database file for each test."""
+class SqlMetadata(MetadataStoreContract):
+    """A database gives the fixture `settings`."""
 
     @pytest.fixture
     def stack(self) -> Iterator[ExitStack]:
@@ -25,14 +27,17 @@ class TestSqliteMetadata(MetadataStoreContract):
             yield stack
 
     @pytest.fixture
-    def context(self, tmp_path: Path, clock: Clock) -> BackendContext:
-        """Put the database into a folder that is not there yet."""
-        return BackendContext(tmp_path / "data" / "metadata", clock)
+    def open_store(
+        self, settings: SqlSettings, stack: ExitStack, tmp_path: Path, clock: Clock
+    ) -> Callable[[], MetadataStore]:
+        """Return what opens the store; its folder is not there yet."""
+        context = BackendContext(tmp_path / "data" / "metadata", clock)
+        return lambda: stack.enter_context(SQL.open(settings, context))
 
     @pytest.fixture
-    def store(self, stack: ExitStack, context: BackendContext) -> MetadataStore:
+    def store(self, open_store: Callable[[], MetadataStore]) -> MetadataStore:
         """Open a fresh store."""
-        return stack.enter_context(SQL.open(SqlSettings(), context))
+        return open_store()
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:
@@ -40,11 +45,30 @@ class TestSqliteMetadata(MetadataStoreContract):
         return stack.close
 
     @pytest.fixture
-    def reopen(self, stack: ExitStack, context: BackendContext) -> Callable[[], MetadataStore]:
-        """Close the store and open another on the same file."""
+    def reopen(self, stack: ExitStack, open_store: Callable[[], MetadataStore]) -> Callable[[], MetadataStore]:
+        """Close the store and open another on the same database."""
 
         def run() -> MetadataStore:
             stack.close()
-            return stack.enter_context(SQL.open(SqlSettings(), context))
+            return open_store()
 
         return run
+
+
+class TestSqliteMetadata(SqlMetadata):
+    """One database file for each test."""
+
+    @pytest.fixture
+    def settings(self) -> SqlSettings:
+        """Leave the file where it is by default."""
+        return SqlSettings()
+
+
+class TestPostgresMetadata(SqlMetadata):
+    """One schema for all tests, emptied before each."""
+
+    @pytest.fixture
+    def settings(self) -> Iterator[SqlSettings]:
+        """Empty the schema."""
+        with emptied("contract") as url:
+            yield SqlSettings(url=SecretStr(url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,70 +11,28 @@ import pytest
 
 from backends.qdrant import EDGE
 from backends.qdrant.settings import QdrantEdgeSettings
-from memsvc.domain.entries import View, entry_id
+from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.backend import BackendContext
-from memsvc.ports.vectors import VectorIndex
-from memsvc.testing import generations
+from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
-
-ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorIndex]:
-    """Open an index for all tests that leave its generations alone."""
-    context = BackendContext(directory=tmp_path_factory.mktemp("vectors"), now=lambda: datetime.now(UTC))
-    with EDGE.open(QdrantEdgeSettings(), context) as index:
-        yield index
+from tests.shared_index import SharedIndex
 
 
-class TestQdrantEdge(VectorIndexContract):
-    """The embedded index, with its child process."""
+def opened(directory: Path) -> AbstractContextManager[VectorIndex]:
+    return EDGE.open(QdrantEdgeSettings(), BackendContext(directory=directory, now=lambda: datetime.now(UTC)))
 
-    @pytest.fixture
-    def stack(self) -> Iterator[ExitStack]:
-        """Hold the open index."""
-        with ExitStack() as stack:
-            yield stack
+
+class TestQdrantEdge(SharedIndex[VectorEntry, VectorManifest], VectorIndexContract):
+    """The embedded index, with its child process: each index takes two processes and a directory of 90 MB."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorIndex]:
+        """Open an index for all tests that leave its generations alone."""
+        with opened(tmp_path_factory.mktemp("vectors")) as index:
+            yield index
 
     @pytest.fixture
     def open_index(self, stack: ExitStack, tmp_path: Path) -> Callable[[], VectorIndex]:
         """Return what opens the index of this test's directory."""
-        context = BackendContext(directory=tmp_path / "vectors", now=lambda: datetime.now(UTC))
-        return lambda: stack.enter_context(EDGE.open(QdrantEdgeSettings(), context))
-
-    @pytest.fixture
-    def index(self, open_index: Callable[[], VectorIndex]) -> VectorIndex:
-        """Open a fresh index."""
-        return open_index()
-
-    @pytest.fixture
-    def live(self, request: pytest.FixtureRequest) -> VectorIndex:
-        """Give the shared index, emptied; to tests that close an index or make generations, one of their own.
-
-        Each of them takes two processes and a directory of 90 MB.
-        """
-        name = request.function.__name__
-        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
-        own = own or "generation" in name or "switch" in name
-        index: VectorIndex = request.getfixturevalue("index" if own else "shared")
-        if own or index.manifest is None:
-            self.renew(index, 1)
-        else:
-            index.replace({entry.entry_id >> ROW_SHIFT: () for entry in index.inventory()})
-        return index
-
-    @pytest.fixture
-    def close(self, stack: ExitStack) -> Callable[[], None]:
-        """Close the index."""
-        return stack.close
-
-    @pytest.fixture
-    def reopen(self, stack: ExitStack, open_index: Callable[[], VectorIndex]) -> Callable[[], VectorIndex]:
-        """Close the index and open it again."""
-
-        def reopened() -> VectorIndex:
-            stack.close()
-            return open_index()
-
-        return reopened
+        return lambda: stack.enter_context(opened(tmp_path / "vectors"))

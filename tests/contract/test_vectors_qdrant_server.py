@@ -2,99 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-import pytest
-
-from backends.qdrant.connection import Connection
 from backends.qdrant.server import NAME, QdrantServerIndex
-from backends.qdrant.server_settings import QdrantServerSettings
-from memsvc.domain.entries import row_of
-from memsvc.ports.vectors import VectorIndex
-from memsvc.testing import generations
+from memsvc.domain.indexing import VectorManifest
+from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
-from tests.qdrant_places import PLACES, context, place, skip_most_filters, vector_settings
+from tests.qdrant_index import QdrantIndex
+from tests.qdrant_places import vector_settings
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Connection]]:
-    """What connects to each place in turn."""
-    with place(request.param) as connecting:
-        yield connecting
-
-
-@pytest.fixture(scope="module")
-def shared(connect: Callable[..., Connection]) -> Iterator[VectorIndex]:
-    """An index for all tests that leave its generations alone: making one takes fifty calls."""
-    settings = vector_settings()
-    index = QdrantServerIndex(connect(settings, NAME), settings, context())
-    yield index
-    index.close()
-
-
-class TestQdrantServer(VectorIndexContract):
-    """Each test has collections of its own."""
-
-    @pytest.fixture
-    def settings(self) -> QdrantServerSettings:
-        """Settings that nobody else has."""
-        return vector_settings()
-
-    @pytest.fixture
-    def opened(self) -> Iterator[list[VectorIndex]]:
-        """The indexes of a test, closed in the end."""
-        opened: list[VectorIndex] = []
-        yield opened
-        for index in opened:
-            index.close()  # type: ignore[attr-defined]  # The port leaves closing to the context.
-
-    @pytest.fixture
-    def open_index(
-        self, connect: Callable[..., Connection], settings: QdrantServerSettings, opened: list[VectorIndex]
-    ) -> Callable[[], VectorIndex]:
-        """What opens the index of this test."""
-
-        def opening() -> VectorIndex:
-            opened.append(QdrantServerIndex(connect(settings, NAME), settings, context()))
-            return opened[-1]
-
-        return opening
-
-    @pytest.fixture
-    def index(self, open_index: Callable[[], VectorIndex]) -> VectorIndex:
-        """Open a fresh index."""
-        return open_index()
-
-    @pytest.fixture
-    def live(self, request: pytest.FixtureRequest, connect: Callable[..., Connection]) -> VectorIndex:
-        """Give the shared index, emptied; to tests that close an index or make generations, one of their own."""
-        name = request.function.__name__
-        skip_most_filters(request)
-        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
-        own = own or "generation" in name or "switch" in name or "removed" in name
-        index: VectorIndex = request.getfixturevalue("index" if own else "shared")
-        if own or index.manifest is None:
-            self.renew(index, 1)
-        else:
-            index.replace({row_of(entry.entry_id): () for entry in index.inventory()})
-        return index
-
-    @pytest.fixture
-    def close(self, opened: list[VectorIndex]) -> Callable[[], None]:
-        """Close the index."""
-
-        def closing() -> None:
-            for index in opened:
-                index.close()  # type: ignore[attr-defined]
-
-        return closing
-
-    @pytest.fixture
-    def reopen(self, open_index: Callable[[], VectorIndex], close: Callable[[], None]) -> Callable[[], VectorIndex]:
-        """Close the index and open it again."""
-
-        def reopened() -> VectorIndex:
-            close()
-            return open_index()
-
-        return reopened
+class TestQdrantServer(QdrantIndex[VectorEntry, VectorManifest], VectorIndexContract):
+    kind = QdrantServerIndex
+    name = NAME
+    settings = staticmethod(vector_settings)

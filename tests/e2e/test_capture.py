@@ -17,10 +17,11 @@ import pytest
 from memsvc.v1 import capture_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.chat_endpoint import Endpoint, failed, said, serving
+from tests.chat_endpoint import said, serving
 from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused, write
 from tests.e2e.messages import document
 from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.http_endpoint import Endpoint, failed
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 CREATED, UPDATED, DUPLICATE = 1, 2, 3

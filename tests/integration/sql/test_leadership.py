@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,8 +16,10 @@ from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.ports.backend import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import Clock
+from tests.postgres_server import emptied
 
 LEADER = """
+import json
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -25,20 +29,35 @@ from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.backend import BackendContext
 
 now = datetime.fromisoformat(sys.argv[2])
-with SQL.open(SqlSettings(), BackendContext(Path(sys.argv[1]), lambda: now)) as store:
+settings = SqlSettings.model_validate(json.loads(sys.argv[3]))
+with SQL.open(settings, BackendContext(Path(sys.argv[1]), lambda: now)) as store:
     with Leading(store.leases, lambda: now, lambda: "the other process").lead():
         print("leading", flush=True)
         sys.stdin.read()
 """
 
 
-def test_a_dead_process_is_succeeded_when_its_term_is_over(context: BackendContext) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def options(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Give the options of an empty store, in each sort of database."""
+    if request.param == "sqlite":
+        yield {}
+        return
+    with emptied("leadership") as url:
+        yield {"url": url}
+
+
+def _leader(context: BackendContext, options: dict[str, str]) -> list[str]:
+    return [sys.executable, "-c", LEADER, str(context.directory), NOW.isoformat(), json.dumps(options)]
+
+
+def test_a_dead_process_is_succeeded_when_its_term_is_over(context: BackendContext, options: dict[str, str]) -> None:
     """Not before, so that one that is only slow is never joined; after it at once."""
     clock = Clock()
-    with SQL.open(SqlSettings(), context) as store:
+    with SQL.open(SqlSettings.model_validate(options), context) as store:
         leading = Leading(store.leases, clock, lambda: "this process")
-        arguments = [sys.executable, "-c", LEADER, str(context.directory), NOW.isoformat()]
-        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        leader = _leader(context, options)
+        with subprocess.Popen(leader, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "leading\n"
             with pytest.raises(MaintenanceRunningError), leading.lead():
@@ -59,8 +78,7 @@ def test_a_dead_process_is_succeeded_when_its_term_is_over(context: BackendConte
 def test_a_process_that_ends_well_is_succeeded_at_once(context: BackendContext) -> None:
     """It lets the lease go."""
     with SQL.open(SqlSettings(), context) as store:
-        arguments = [sys.executable, "-c", LEADER, str(context.directory), NOW.isoformat()]
-        subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        subprocess.run(_leader(context, {}), stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
         with Leading(store.leases, Clock(), lambda: "this process").lead() as leadership:
             leadership.require()

@@ -7,9 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -22,10 +19,9 @@ from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from backends.sql.errors import SchemaVersionError
 from backends.sql.schema import HEAD, MIGRATIONS, upgrade
 from backends.sql.tables import metadata
-from memsvc.domain.memory import Layer, Origin
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert, revise
+from memsvc.testing.store_seams import ADA, insert
 
 OPEN = """
 import sys
@@ -99,44 +95,6 @@ def test_up_to_date_database_is_left_alone(context: BackendContext) -> None:
     arguments = [sys.executable, "-W", "error", "-c", OPEN, str(context.directory)]
     imported = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
     assert imported == "[]\n"
-
-
-def test_what_an_earlier_version_stored_is_kept(context: BackendContext) -> None:
-    """Memories, their revisions and the changes of a first version are there after the migration, with their owners."""
-    context.directory.mkdir(exist_ok=True)
-    engine = sa.create_engine(f"sqlite:///{context.directory / 'memsvc.db'}")
-    with engine.connect() as connection, connection.begin():
-        upgrade(connection, "0001")
-    with SQL.open(SqlSettings(path=context.directory / "new.db"), context) as store:
-        private = factories.memory("private", layer=Layer.SESSION, session_id="s", project_id="web", key="k")
-        [memory] = insert(store, private)
-        changed = revise(store, memory, title="T")
-        newest = context.directory / "new.db"
-    _copy_first_version(newest, context.directory / "memsvc.db")
-    engine.dispose()
-
-    with SQL.open(SqlSettings(), context) as store:
-        page = store.changes.after(0, reach=ADA, limit=9)
-        states = store.changes.states([(memory.row, 1), (memory.row, 2)])
-
-    known: dict[str, Any] = {"origin": Origin.AGENT, "trust": 0.8}
-    assert [(one.change.revision, one.private_session) for one in page.changes] == [(1, "s"), (2, "s")]
-    assert states == {
-        (memory.row, 1): replace(memory, **known),
-        (memory.row, 2): replace(changed, **known),
-    }
-
-
-def _copy_first_version(source: Path, target: Path) -> None:
-    """Copy what the first version had columns for; snapshots lack what came later."""
-    with closing(sqlite3.connect(target)) as connection, connection:
-        connection.execute("ATTACH ? AS new", (str(source),))
-        for table in ("memories", "revisions", "outbox"):
-            names = ", ".join(f'"{row[1]}"' for row in connection.execute(f"PRAGMA main.table_info({table})"))
-            connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")  # noqa: S608 - our own names
-        connection.execute("UPDATE main.counters SET last_row = 1, last_position = 2")
-        later = "'$.origin', '$.trust', '$.derived_from', '$.review', '$.reminder'"
-        connection.execute(f"UPDATE main.revisions SET snapshot = json_remove(snapshot, {later})")  # noqa: S608 - as above
 
 
 def test_newer_database_is_refused(context: BackendContext) -> None:

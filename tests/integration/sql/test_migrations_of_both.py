@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,22 +94,24 @@ def test_every_earlier_version_becomes_the_present_one(
     assert _look(old) == _look(new)
 
 
-def test_what_a_first_version_on_postgres_stored_is_kept(context: BackendContext) -> None:
+def test_what_a_first_version_stored_is_kept(places: tuple[SqlSettings, SqlSettings], context: BackendContext) -> None:
     """Memories, their revisions and the changes are there after the migration, with their owners."""
-    with schema() as before, schema() as after:
-        old, new = SqlSettings(url=SecretStr(before)), SqlSettings(url=SecretStr(after))
-        with _connected(old) as connection:
-            upgrade(connection, "0001")
-        with SQL.open(new, context) as store:
-            private = factories.memory("private", layer=Layer.SESSION, session_id="s", project_id="web", key="k")
-            [memory] = insert(store, private)
-            changed = revise(store, memory, title="T")
-        _copy_first_version(new, old)
+    old, new = places
+    with _connected(old) as connection:
+        upgrade(connection, "0001")
+    with SQL.open(new, context) as store:
+        private = factories.memory("private", layer=Layer.SESSION, session_id="s", project_id="web", key="k")
+        [memory] = insert(store, private)
+        changed = revise(store, memory, title="T")
+    if new.path and old.path:
+        _copy_first_version_of_sqlite(new.path, old.path)
+    else:
+        _copy_first_version_of_postgres(new, old)
 
-        with SQL.open(old, context) as store:
-            assert isinstance(store, SqlMetadataStore)
-            page = store.changes.after(0, reach=ADA, limit=9)
-            states = store.changes.states([(memory.row, 1), (memory.row, 2)])
+    with SQL.open(old, context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        page = store.changes.after(0, reach=ADA, limit=9)
+        states = store.changes.states([(memory.row, 1), (memory.row, 2)])
 
     known: dict[str, Any] = {"origin": Origin.AGENT, "trust": 0.8}
     assert [(one.change.revision, one.private_session) for one in page.changes] == [(1, "s"), (2, "s")]
@@ -118,7 +121,7 @@ def test_what_a_first_version_on_postgres_stored_is_kept(context: BackendContext
     }
 
 
-def _copy_first_version(source: SqlSettings, target: SqlSettings) -> None:
+def _copy_first_version_of_postgres(source: SqlSettings, target: SqlSettings) -> None:
     """Copy what the first version had columns for; snapshots lack what came later."""
     with _connected(source) as connection:
         there = connection.exec_driver_sql("SELECT current_schema()").scalar_one()
@@ -129,3 +132,15 @@ def _copy_first_version(source: SqlSettings, target: SqlSettings) -> None:
         connection.exec_driver_sql("UPDATE counters SET last_row = 1, last_position = 2")
         later = " - ".join(f"'{name}'" for name in ("origin", "trust", "derived_from", "review", "reminder"))
         connection.exec_driver_sql(f"UPDATE revisions SET snapshot = (snapshot::jsonb - {later})::text")  # noqa: S608 - as above
+
+
+def _copy_first_version_of_sqlite(source: Path, target: Path) -> None:
+    """Copy what the first version had columns for; snapshots lack what came later."""
+    with closing(sqlite3.connect(target)) as connection, connection:
+        connection.execute("ATTACH ? AS new", (str(source),))
+        for table in FIRST:
+            names = ", ".join(f'"{row[1]}"' for row in connection.execute(f"PRAGMA main.table_info({table})"))
+            connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")  # noqa: S608 - our own names
+        connection.execute("UPDATE main.counters SET last_row = 1, last_position = 2")
+        later = "'$.origin', '$.trust', '$.derived_from', '$.review', '$.reminder'"
+        connection.execute(f"UPDATE main.revisions SET snapshot = json_remove(snapshot, {later})")  # noqa: S608 - as above

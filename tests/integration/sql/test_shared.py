@@ -15,15 +15,14 @@ import pytest
 from pydantic import SecretStr
 
 from backends.sql import SQL, SqlSettings
-from memsvc.domain.errors import BackendUnavailableError, MaintenanceRunningError
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, Clock, insert, purge, revise
+from memsvc.testing.store_seams import ADA, OWNER, insert, purge, revise
 from tests.postgres_server import emptied, schema
 
 WRITES = 60
@@ -60,23 +59,6 @@ from memsvc.ports.backend import BackendContext
 with SQL.open(SqlSettings(url=SecretStr(sys.argv[1])), BackendContext(Path(), lambda: datetime.now(UTC))) as store:
     with store.feed.claim((), limit=9) as found:
         print(len(found), flush=True)
-        sys.stdin.read()
-"""
-LEADER = """
-import sys
-from datetime import datetime
-from pathlib import Path
-
-from pydantic import SecretStr
-
-from backends.sql import SQL, SqlSettings
-from memsvc.engine.upkeep.leading import Leading
-from memsvc.ports.backend import BackendContext
-
-now = datetime.fromisoformat(sys.argv[2])
-with SQL.open(SqlSettings(url=SecretStr(sys.argv[1])), BackendContext(Path(), lambda: now)) as store:
-    with Leading(store.leases, lambda: now, lambda: "the other process").lead():
-        print("leading", flush=True)
         sys.stdin.read()
 """
 
@@ -232,30 +214,6 @@ def test_several_that_open_an_empty_database_make_it_once(context: BackendContex
 
     with schema() as url, ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(identity, [_settings(url)] * 4))) == 1
-
-
-def test_a_dead_leader_is_succeeded_when_its_term_is_over(url: str, context: BackendContext) -> None:
-    """Not before, so that one that is only slow is never joined; after it at once."""
-    clock = Clock()
-    with SQL.open(_settings(url), context) as store:
-        leading = Leading(store.leases, clock, lambda: "this process")
-        arguments = [sys.executable, "-c", LEADER, url, NOW.isoformat()]
-        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "leading\n"
-            with pytest.raises(MaintenanceRunningError), leading.lead():
-                pass
-            other.kill()
-            other.wait()
-
-        clock.moment = NOW + TERM - timedelta(microseconds=1)
-        with pytest.raises(MaintenanceRunningError), leading.lead():
-            pass
-        clock.moment = NOW + TERM
-        with leading.lead() as leadership:
-            leadership.require()
-            leadership.is_finished = True
-        assert leading.last_end() == clock.moment
 
 
 def _rows(changes: list[Change]) -> list[int]:

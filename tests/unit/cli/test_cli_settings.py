@@ -15,7 +15,8 @@ from memsvc.cli.settings import BEGIN, END
 from memsvc.plugins import GROUPS, found_backends
 from memsvc.settings import load_settings
 from memsvc.settings.catalogue import Setting, catalogue
-from tests.embedding_endpoint import failed, serving
+from tests.embedding_endpoint import serving
+from tests.http_endpoint import failed
 
 LIST = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
 

@@ -19,7 +19,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.session import Role
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
-from tests.chat_endpoint import Endpoint, Reply, failed, said, serving
+from tests.chat_endpoint import said, serving
+from tests.http_endpoint import Endpoint, Reply, failed
 
 INPROC = {"backend": "inproc"}
 ADA = Scope("ada", project_id="apollo")
@@ -67,6 +68,12 @@ def decided(*decisions: Any) -> Reply:
     return said(json.dumps({"decisions": list(decisions)}, ensure_ascii=False))
 
 
+def statements(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """Return the statements that the last question was about."""
+    material: list[dict[str, Any]] = json.loads(endpoint.asked[-1]["messages"][1]["content"])["statements"]
+    return material
+
+
 def test_the_model_decides(application: Application, endpoint: Endpoint) -> None:
     """Its decision, words, scope, layer, kind, importance, title and tags are taken; what it leaves out the rules do."""
     endpoint.replies.append(decided(decision(0), decision(1, remember=False, reason="NOTHING")))
@@ -79,7 +86,7 @@ def test_the_model_decides(application: Application, endpoint: Endpoint) -> None
     assert memory is not None
     assert (memory.content, memory.title, memory.category) == ("The user prefers oolong tea.", "Tea", "drinks")
     assert (memory.layer, memory.kind, memory.scope.project_id) == (Layer.CORE, Kind.PREFERENCE, "")
-    assert endpoint.statements()[0]["text"] == "oolong, as ever!"
+    assert statements(endpoint)[0]["text"] == "oolong, as ever!"
 
 
 def test_the_model_sees_no_secret_and_nothing_recalled(application: Application, endpoint: Endpoint) -> None:
@@ -90,7 +97,7 @@ def test_the_model_sees_no_secret_and_nothing_recalled(application: Application,
     capture(application, f"The key is {KEY}.\n{recalled}\nDon't remember this: I hate peas.")
 
     assert KEY not in json.dumps(endpoint.asked)
-    assert [one["text"] for one in endpoint.statements()] == ["The key is [REDACTED:api-key]."]
+    assert [one["text"] for one in statements(endpoint)] == ["The key is [REDACTED:api-key]."]
 
 
 def test_a_repeated_request_asks_nobody(application: Application, endpoint: Endpoint) -> None:

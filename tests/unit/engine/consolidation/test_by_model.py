@@ -10,7 +10,8 @@ import pytest
 from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.summaries import Period
 from memsvc.engine.summaries.periods import Wish
-from tests.chat_endpoint import Endpoint, failed, said, serving
+from tests.chat_endpoint import said, serving
+from tests.http_endpoint import Endpoint, failed
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk, opened
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"

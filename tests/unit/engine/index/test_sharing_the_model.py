@@ -27,7 +27,8 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.ports.backend import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
-from tests.embedding_endpoint import DIMENSION, Endpoint, Reply, answered, failed, serving, vector_of
+from tests.embedding_endpoint import DIMENSION, answered, serving, vector_of
+from tests.http_endpoint import Endpoint, Reply, failed
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)

@@ -17,7 +17,8 @@ from memsvc.engine.sessions.opening import NewSession
 from memsvc.engine.sessions.reading import MessagePage
 from memsvc.engine.sessions.trimming import TrimOrder
 from memsvc.settings import load_settings
-from tests.chat_endpoint import Endpoint, failed, said, serving
+from tests.chat_endpoint import said, serving
+from tests.http_endpoint import Endpoint, failed
 
 INPROC = {"backend": "inproc"}
 TALK = Scope("ada", project_id="apollo", session_id="s")
