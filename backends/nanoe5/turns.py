@@ -43,7 +43,7 @@ class Turns:
             job = None if self._error else next(self._jobs, None)
         try:
             if job is not None:
-                self._pool.submit(self._do, job)
+                self._pool.submit(job).add_done_callback(self._done)
                 return
         except RuntimeError as error:
             self._note(error)
@@ -53,10 +53,8 @@ class Turns:
         if is_last:
             self._finish()
 
-    def _do(self, job: Job) -> None:
-        try:
-            job()
-        except BaseException as error:  # noqa: BLE001 - told to the caller
+    def _done(self, future: Future[None]) -> None:
+        if error := future.exception():
             self._note(error)
         self._go_on()
 

@@ -24,8 +24,9 @@ class ByHand(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Put a task at the end of the line."""
-        self.tasks.append(partial(fn, *args, **kwargs))
-        return Future()
+        future: Future[Any] = Future()
+        self.tasks.append(lambda: future.set_result(fn(*args, **kwargs)))
+        return future
 
     def wait_for(self, count: int) -> None:
         """Return once so many tasks are in line."""

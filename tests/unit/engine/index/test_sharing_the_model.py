@@ -93,7 +93,7 @@ def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, emb
     def once_refused(body: dict[str, Any]) -> Reply:
         if body["input"] in refused:
             refused.clear()
-            return failed(503)
+            return failed(422)
         return answered(body)
 
     endpoint.otherwise = once_refused
