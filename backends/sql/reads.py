@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import cache, partial
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
+from backends.sql.candidates import COLUMNS, CandidateColumns, candidate_of_row, row_of_memory
 from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
@@ -34,26 +34,14 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import Candidate, Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach, Scope
+from memsvc.ports.metadata import Record
 
-_CANDIDATE_COLUMNS = tuple(
-    memories.c[name]
-    for name in (
-        "row", "id", "previous_row", "session_id", "speaker", "layer", "status", "importance",
-        "access_count", "create_time", "event_time",
-    )
-)  # fmt: skip
+_CANDIDATE_COLUMNS = tuple(memories.c[name] for name in COLUMNS)
 
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
-_SHARED = slice(3, 7)
-"""The strings that many candidates have alike: session, speaker, layer, status."""
-
-_CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candidate)
-"""Makes a candidate of a row, three times as fast as its class: a search makes hundreds."""
-
-_Ranked: TypeAlias = tuple[str, str, Candidate]
-"""An owner, a project, and what ranking needs of a memory of theirs."""
-KEPT_CANDIDATES = 16_384
+KEPT_CANDIDATES = 1 << 19
+"""Of how many memories, the latest ones, everything is kept that ranking needs: 90 MB when there are so many."""
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 
@@ -66,8 +54,18 @@ class SqlMemoryReads(SqlHistoryReads):
         super().__init__(database)
         # What others may change meanwhile is not kept.
         share = 0 if database.driver.is_shared else 1
-        self._ranked: Recent[_Ranked] = Recent(KEPT_CANDIDATES * share)
+        self._ranked = CandidateColumns(KEPT_CANDIDATES * share)
         self._shown: Recent[Memory] = Recent(KEPT_MEMORIES * share)
+
+    @property
+    def ranked(self) -> CandidateColumns:
+        """Return what is kept for ranking."""
+        return self._ranked
+
+    def keep(self, inserted: Sequence[Record], version: int) -> None:
+        """Keep what ranking needs of new memories; *version* is the number before they were committed."""
+        if inserted and self._ranked.capacity:
+            self._ranked.keep([row_of_memory(record.memory) for record in inserted], version)
 
     def forget(self, rows: AbstractSet[int]) -> None:
         """Read these rows from the database again: a transaction changed them."""
@@ -110,14 +108,13 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
         """Return what ranking needs."""
-        found = self._ranked.found(rows)
-        if len(found) < len(rows):
+        found, missing = self._ranked.found(list(dict.fromkeys(rows)), reach)
+        if missing:
             version = self._ranked.version
-            read = self._read_candidates(_without(rows, found), reach)
+            read = self._read_candidates(missing, reach)
             self._ranked.keep(read, version)
-            found |= read
-        owner, projects = reach.owner, reach.project_ids
-        return [one for its_owner, project, one in found.values() if its_owner == owner and project in projects]
+            found += map(candidate_of_row, read)
+        return found
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""
@@ -186,11 +183,10 @@ class SqlMemoryReads(SqlHistoryReads):
         with self._database.reading() as connection:
             return count_memories(connection, reach)
 
-    def _read_candidates(self, rows: Sequence[int], reach: Reach) -> dict[int, _Ranked]:
+    def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
         parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
         with self._database.reading() as connection:
-            text = connection.execute(_select_candidates(len(reach.project_ids)), parameters).scalar_one()
-        return {row[0]: (reach.owner, project, _candidate(row)) for project, *row in rows_of_text(text)}
+            return rows_of_text(connection.execute(_select_candidates(len(reach.project_ids)), parameters).scalar_one())
 
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
         if not values:
@@ -201,12 +197,6 @@ class SqlMemoryReads(SqlHistoryReads):
             text = connection.execute(_select_gathered(column, projects), parameters).scalar_one()
             found = found_in(text, lambda: connection.execute(_select_doubtful(column, projects), parameters).all())
         return [memory for memory, _ in found.values()]
-
-
-def _candidate(row: list[Any]) -> Candidate:
-    # One string for all rows that hold it: they are compared and counted by, and thousands are kept.
-    row[_SHARED] = map(sys.intern, row[_SHARED])
-    return _CANDIDATE(row)
 
 
 def _without(rows: Sequence[int], found: Mapping[int, object]) -> list[int]:
@@ -253,7 +243,7 @@ def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select
 
 @cache
 def _select_candidates(projects: int) -> sa.Select[Any]:
-    gathered = sa.select(gathered_rows(memories.c.project_id, *_CANDIDATE_COLUMNS))
+    gathered = sa.select(gathered_rows(*_CANDIDATE_COLUMNS))
     return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 

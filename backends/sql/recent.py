@@ -6,16 +6,13 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from backends.sql.versions import Versions
+
 V = TypeVar("V")
 
 
 class Recent(Generic[V]):
-    """Values by row, the lately used ones kept.
-
-    A value is what a reader found, so it could be older than a change that was committed while the reader was
-    reading. Hence the order: ask for the `version`, read, `keep` with that version; whoever changes rows commits and
-    then calls `forget`, before anybody is told that the change is done. What changed after the version is not kept.
-    """
+    """Values by row, the lately used ones kept; `Versions` says in which order to read, keep and forget."""
 
     def __init__(self, capacity: int) -> None:
         """Keep between *capacity* and twice as many; 0: keep nothing."""
@@ -24,14 +21,12 @@ class Recent(Generic[V]):
         # Two halves, the older one dropped when the younger is full: no order to keep up at every look.
         self._young: dict[int, V] = {}
         self._old: dict[int, V] = {}
-        self._version = 0
-        self._since = 0
-        self._changed: dict[int, int] = {}
+        self._versions = Versions(capacity)
 
     @property
     def version(self) -> int:
         """Return the number to `keep` with what is read from now on."""
-        return self._version
+        return self._versions.number
 
     def found(self, rows: Collection[int]) -> dict[int, V]:
         """Return those of *rows* that are kept. The values are shared: they must not be changed."""
@@ -46,24 +41,19 @@ class Recent(Generic[V]):
         if not self._capacity:
             return
         with self._lock:
-            if version < self._since:
-                return
             self._make_room()
-            changed = self._changed
-            self._young.update({row: value for row, value in values.items() if changed.get(row, 0) <= version})
+            outdated = self._versions.outdated(values.keys(), version)
+            self._young.update({row: value for row, value in values.items() if row not in outdated})
 
-    def forget(self, rows: Iterable[int]) -> None:
+    def forget(self, rows: Collection[int]) -> None:
         """Drop the values of changed rows; readers that are under way will not bring them back."""
         if not self._capacity:
             return
         with self._lock:
-            self._version += 1
+            self._versions.note(rows)
             for row in rows:
                 self._young.pop(row, None)
                 self._old.pop(row, None)
-                self._changed[row] = self._version
-            if len(self._changed) > self._capacity:
-                self._changed, self._since = {}, self._version
 
     def _rejuvenated(self, rows: Iterable[int]) -> dict[int, V]:
         with self._lock:

@@ -25,6 +25,7 @@ from backends.sql.leases import SqlLeases
 from backends.sql.logs import SqlLogs
 from backends.sql.moving.moves import SqlStoreMoves
 from backends.sql.postgres import PostgresDriver
+from backends.sql.preloading import Preloading
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.reminders import SqlReminderReads
 from backends.sql.schema import bring_up_to_date
@@ -198,6 +199,7 @@ class SqlMetadataStore:
                 changed, inserted = transaction.changed, transaction.inserted
                 yield transaction
                 transaction.refuse_when_void()
+                version = self._memories.ranked.version
                 # Before the commit: after it the indexer may ask for them at once.
                 self._fresh.keep(inserted)
                 self._fresh.forget(changed)
@@ -207,6 +209,17 @@ class SqlMetadataStore:
         finally:
             # Also when the commit failed: it may have happened all the same.
             self._memories.forget(changed)
+        self._memories.keep(inserted, version)
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Read ahead what ranking needs, while the context is open."""
+        preloading = Preloading(self._database, self._memories.ranked)
+        preloading.start()
+        try:
+            yield
+        finally:
+            preloading.stop()
 
     def storage_bytes(self) -> int:
         """Return the bytes in use."""
@@ -231,7 +244,9 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
     try:
         bring_up_to_date(database)
         moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
-        yield SqlMetadataStore(database, context.now, moves)
+        store = SqlMetadataStore(database, context.now, moves)
+        with store.reading_ahead():
+            yield store
     finally:
         database.close()
 
