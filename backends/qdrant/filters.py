@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from backends.qdrant.plain import PLAIN, parted
 from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.scope import Reach
@@ -30,6 +31,7 @@ NOTHING: Condition = {"has_id": []}
 SEALED_TERM = "sealed=1"
 """The term of a point that was there when its generation was sealed: it lies packed, and under the graph if any."""
 SEALED: Condition = {"key": TERMS, "match": {"text_any": SEALED_TERM}}
+IS_PLAIN: Condition = {"key": PLAIN, "match": {"value": 1}}
 
 _SPLITTING = re.compile(r"[\s%]")
 """What may not be in a token: white space, of which Python knows more than the engine, and the escape itself."""
@@ -58,8 +60,17 @@ def filter_of(reach: Reach, view: View | None = None, where: Filter | None = Non
     if view is not None:
         must.append({"key": VIEW, "match": {"value": int(view)}})
     if where is not None:
-        must.append(condition_of(where))
+        must += _conditions(where)
     return {"must": must}
+
+
+def _conditions(where: Filter) -> list[Condition]:
+    """Return conditions that are met by exactly the entries for which *where* holds."""
+    of_plain, others = parted(where)
+    if len(of_plain) > 1:
+        either: Condition = {"should": [IS_PLAIN, condition_of(And(tuple(of_plain)))]}
+        return [either, *map(condition_of, others)]
+    return [condition_of(where)]
 
 
 def condition_of(where: Filter) -> Condition:

@@ -13,7 +13,8 @@ from memsvc.disk import sync
 from memsvc.domain.indexing import VectorManifest
 
 _FILE = "manifest.json"
-_FORMAT = 1
+_FORMAT = 2
+"""2: points say whether their memory is plain."""
 
 
 class ManifestError(Exception):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, term
+from backends.qdrant.plain import PLAIN, is_plain
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
@@ -67,6 +68,8 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
         "update_time": attributes.update_time,
         FINGERPRINT: attributes.fingerprint,
     }
+    if is_plain(attributes):
+        payload[PLAIN] = 1
     if attributes.event_time is not None:
         payload["event_time"] = attributes.event_time
     if attributes.expire_time is not None:

@@ -55,6 +55,7 @@ class Shard:
             "status": edge.KeywordIndexParams(enable_hnsw=False),
             "row": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
             "view": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
+            "plain": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
             "terms": edge.TextIndexParams(
                 tokenizer=edge.TokenizerType.Whitespace, lowercase=False, ascii_folding=False, enable_hnsw=False
             ),

@@ -37,6 +37,10 @@ OWNERS = ("\x1fada", "\x1fbob")
 PROJECTS = ("", "web", "we b")
 STRINGS = ("", "a", "A", "a b", "a%20;b", "ü\u3000x", "=", "tags=a")
 NUMBERS_HELD = (0, 1, 2, 3, 1_770_370_200_000_001, 1_770_370_200_000_002)
+STATES = {"layer": ("SESSION", "b", "c"), "tier": ("ARCHIVED", "b", "c"), "status": ("ACTIVE", "ACTIVE", "b")}
+ENDS = ("expire_time", "valid_from", "valid_to")
+"""Many memories are active, and nothing else: an index may have a short way to them."""
+NAMES = (*STRINGS, "b", "c", "ACTIVE", "ARCHIVED", "SESSION")
 FIELDS = [field for field in Field if field not in STORE_ONLY]
 BULK, LATER = 400, 60
 
@@ -44,10 +48,11 @@ BULK, LATER = 400, 60
 def attributes(row: int, random: Random) -> Attributes:
     """Return attributes drawn from small pools, so that filters hit often."""
     drawn: dict[str, Any] = {name: random.choice(STRINGS) for name in ("agent_id", "session_id", "category", "speaker")}
-    drawn |= {name: random.choice("ab") for name in ("layer", "kind", "tier", "status")}
-    drawn |= {name: tuple(random.sample(STRINGS, random.randrange(3))) for name in ("tags", "metadata")}
+    drawn |= {"kind": random.choice("ab")}
     drawn |= {name: random.choice(NUMBERS_HELD) for name in ("importance", "create_time", "update_time")}
-    drawn |= {name: random.choice((None, *NUMBERS_HELD)) for name in ("event_time", "expire_time")}
+    drawn |= {"event_time": random.choice((None, *NUMBERS_HELD))}
+    drawn |= {name: random.choice(values) for name, values in STATES.items()}
+    drawn |= {name: random.choice((*[None] * 9, *NUMBERS_HELD)) for name in ENDS}
     return factories.attributes(row)._replace(
         owner=random.choice(OWNERS),
         project_id=random.choice(PROJECTS),
@@ -107,7 +112,7 @@ def leaves() -> st.SearchStrategy[Filter]:
     number, string = st.sampled_from(sorted(NUMBERS - STORE_ONLY)), st.sampled_from(sorted({*FIELDS} - NUMBERS))
     return st.one_of(
         st.builds(AnyOf, number, st.lists(st.sampled_from(NUMBERS_HELD) | st.integers(0, BULK), max_size=3).map(tuple)),
-        st.builds(AnyOf, string, st.lists(st.sampled_from((*STRINGS, "b", "c")), max_size=3).map(tuple)),
+        st.builds(AnyOf, string, st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)),
         st.builds(Range, number, bound, bound, bound, bound),
     )
 

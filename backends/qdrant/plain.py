@@ -1,0 +1,68 @@
+"""Plain memories: most of them, and all that the conditions which nobody asked for let pass.
+
+A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every point, and
+that took as long as comparing the vectors. So a point says in one number whether its memory passes whatever a plain
+memory passes, and the conditions themselves are only looked at for the others.
+"""
+
+from __future__ import annotations
+
+from memsvc.domain.entries import Attributes
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.memory import Layer, Status, Tier
+
+PLAIN = "plain"
+"""The payload field: 1 where the memory is plain, and absent where it is not."""
+
+_STATUS = Status.ACTIVE.value
+_NEVER = {Field.TIER: Tier.ARCHIVED.value, Field.LAYER: Layer.SESSION.value}
+"""Values that no plain memory has; of the others it may have any."""
+_ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
+
+
+def is_plain(attributes: Attributes) -> bool:
+    """Return whether a memory is active, not archived, no session's own, and bound to no time."""
+    a = attributes
+    is_free = a.expire_time is None and a.valid_from is None and a.valid_to is None
+    is_usual = a.tier != _NEVER[Field.TIER] and a.layer != _NEVER[Field.LAYER]
+    return a.status == _STATUS and is_free and is_usual
+
+
+def parted(where: Filter) -> tuple[list[Filter], list[Filter]]:
+    """Return the conditions that *where* joins: those that every plain memory meets, and the others."""
+    met: list[Filter] = []
+    others: list[Filter] = []
+    for child in _joined(where):
+        (met if _of_plain(child) else others).append(child)
+    return met, others
+
+
+def _joined(where: Filter) -> list[Filter]:
+    if isinstance(where, And):
+        return [part for child in where.children for part in _joined(child)]
+    return [where]
+
+
+def _of_plain(where: Filter) -> bool | None:
+    """Return whether plain memories meet the filter: all of them, none, or, with None, it depends."""
+    if isinstance(where, AnyOf):
+        return _has_any(where)
+    if isinstance(where, Range):
+        return False if where.field in _ABSENT else None
+    if isinstance(where, Not):
+        inner = _of_plain(where.child)
+        return None if inner is None else not inner
+    found = {_of_plain(child) for child in where.children}
+    decisive = isinstance(where, Or)
+    if decisive in found:
+        return decisive
+    return None if None in found else not decisive
+
+
+def _has_any(where: AnyOf) -> bool | None:
+    if where.field is Field.STATUS:
+        return _STATUS in where.values
+    if where.field in _ABSENT:
+        return False
+    never = _NEVER.get(where.field)
+    return False if all(value == never for value in where.values) else None
