@@ -22,7 +22,7 @@ from backends.qdrant.manifest import (
     write_manifest,
 )
 from backends.qdrant.points import FINGERPRINT, Changes, slices_of
-from backends.qdrant.searching import EdgeSearch, Live
+from backends.qdrant.searching import EdgeSearch, Live, Sought
 from backends.qdrant.settings import QdrantEdgeSettings
 from backends.qdrant.supervisor import Supervisor
 from memsvc.domain.clock import Deadline
@@ -91,13 +91,13 @@ class QdrantEdgeIndex:
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> list[Hit]:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
-        return EdgeSearch(self.live, vector, filter_of(reach, view, where), limit, deadline).result()
+        return EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline).result()
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> EdgeSearch:
         """Send the search to the child; its reply is read when the result is asked for."""
-        search = EdgeSearch(self.live, vector, filter_of(reach, view, where), limit, deadline)
+        search = EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline)
         search.begin(self._live)
         return search
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from backends.qdrant.child import Exchange
 from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError
-from backends.qdrant.filters import Condition
+from backends.qdrant.filters import Condition, filter_of
 from backends.qdrant.frames import Message
 from backends.qdrant.points import require_dimension, vector_bytes
 from backends.qdrant.supervisor import Supervisor
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, hits_of
+from memsvc.domain.entries import Hit, View, hits_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
 
 
@@ -34,18 +36,32 @@ class Live:
     width: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Which entries are searched."""
+
+    reach: Reach
+    view: View
+    where: Filter | None
+
+    def within(self, views: Sequence[View]) -> Condition:
+        """Return the filter for a generation of *views*: where all entries are of one view, none is asked for it."""
+        return filter_of(self.reach, None if views == (self.view,) else self.view, self.where)
+
+
 class EdgeSearch:
     """One search, from one thread at a time."""
 
-    __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_vector", "_where")
+    __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_packed", "_sought", "_vector")
 
     def __init__(
-        self, find_live: Callable[[], Live | None], vector: Vector, where: Condition, limit: int, deadline: Deadline
+        self, find_live: Callable[[], Live | None], vector: Vector, sought: Sought, limit: int, deadline: Deadline
     ) -> None:
         self._find_live = find_live
         self._vector = vector
         self._blob = vector_bytes([vector])
-        self._where = marshal.dumps(where)
+        self._sought = sought
+        self._packed: tuple[Sequence[View], bytes] = ((), b"")
         self._limit = limit
         self._deadline = deadline
         self._begun: tuple[Live, Exchange] | None = None
@@ -85,4 +101,8 @@ class EdgeSearch:
         return hits_of(memoryview(ids).cast("q").tolist(), memoryview(scores).cast("d").tolist())
 
     def _request(self, live: Live) -> Message:
-        return "search", self._where, self._limit, live.width
+        views, where = self._packed
+        if views != live.manifest.views:
+            where = marshal.dumps(self._sought.within(live.manifest.views))
+            self._packed = live.manifest.views, where
+        return "search", where, self._limit, live.width

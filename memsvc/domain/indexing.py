@@ -83,6 +83,7 @@ class VectorManifest:
     Attributes:
         generation: 1 for the first, one more with each.
         position: The outbox position that the generation was built from.
+        views: The views that its entries are of, and no others.
         means: The vector that is subtracted from every vector of a view before it is scaled to unit length, from
             queries as from passages; empty: nothing is subtracted.
         mean_samples: How many passages the means are made of; 0 when they come from the shipped sentences.
