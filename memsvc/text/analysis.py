@@ -102,7 +102,14 @@ def query_terms(text: str) -> list[str]:
 def term_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the tokens of `tokenize` as plain (term, start, end) tuples, for callers in a hurry."""
     spans: list[tuple[str, int, int]] = []
-    for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
+    if text.isascii():
+        # As below, without a list for each word: of a first look at a text it is most of the work.
+        for match in _ASCII_WORD.finditer(text):
+            offset = match.start()
+            for term, start, end in word_spans(match[0]):
+                spans.append((term, offset + start, offset + end))
+        return spans
+    for match in _RUN.finditer(text):
         offset = match.start()
         spans += [(term, offset + start, offset + end) for term, start, end in _run_spans(match)]
     return spans
