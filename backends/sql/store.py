@@ -68,6 +68,7 @@ class SqlMetadataStore:
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
+        self._preloading = Preloading(database, self._memories.ranked)
         self._sessions = SqlSessionReads(database)
         self._files = SqlFileReads(database)
         self._fresh = Fresh(0 if database.driver.is_shared else CAPACITY)
@@ -211,15 +212,10 @@ class SqlMetadataStore:
             self._memories.forget(changed)
         self._memories.keep(inserted, version)
 
-    @contextmanager
-    def reading_ahead(self) -> Iterator[None]:
-        """Read ahead what ranking needs, while the context is open."""
-        preloading = Preloading(self._database, self._memories.ranked)
-        preloading.start()
-        try:
-            yield
-        finally:
-            preloading.stop()
+    @property
+    def preloading(self) -> Preloading:
+        """Read ahead what ranking needs."""
+        return self._preloading
 
     def storage_bytes(self) -> int:
         """Return the bytes in use."""
@@ -245,8 +241,11 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
         bring_up_to_date(database)
         moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
         store = SqlMetadataStore(database, context.now, moves)
-        with store.reading_ahead():
+        store.preloading.start()
+        try:
             yield store
+        finally:
+            store.preloading.stop()
     finally:
         database.close()
 

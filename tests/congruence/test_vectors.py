@@ -97,7 +97,9 @@ def pair(
         index = stack.enter_context(opened)
         for each in (reference, index):
             random = Random(5)
-            made = each.begin(VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1, views=tuple(View)))
+            made = each.begin(
+                VectorManifest(generation=1, model="m", dimension=DIMENSION, position=1, views=tuple(View))
+            )
             made.replace({row: entries(row, random) for row in range(BULK)})
             made.seal()
             each.switch(made)

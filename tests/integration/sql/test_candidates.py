@@ -1,0 +1,155 @@
+"""What ranking needs is kept only while it is what the database holds, and is read ahead after a start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from backends.sql import SQL, SqlSettings
+from backends.sql.candidates import CandidateColumns, row_of_memory
+from backends.sql.reads import SqlMemoryReads
+from backends.sql.store import SqlMetadataStore
+from memsvc.domain.memory import Memory
+from memsvc.domain.query import Candidate, candidate_of
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext
+from memsvc.ports.metadata import MetadataStore
+from memsvc.testing.factories import NOW, memory
+from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise
+
+# Several have the same place in a table of eight.
+ROWS = st.sampled_from((1, 2, 3, 8, 9, 16, 17, 1_000_000_001))
+
+
+def stored(row: int, importance: int = 3) -> Memory:
+    """Return a memory of the database; every third has an event time, every other a line before it."""
+    before = row - 1 if row % 2 else None
+    return memory(
+        "tea", id=f"m{row}", row=row, importance=importance, previous_row=before, event_time=None if row % 3 else NOW
+    )
+
+
+class Readers(RuleBasedStateMachine):
+    """Readers that begin and end at any moment, beside a writer."""
+
+    @initialize(capacity=st.sampled_from((8, 2048)))
+    def empty(self, capacity: int) -> None:
+        """Begin with a database of eight rows."""
+        self.columns = CandidateColumns(capacity)
+        self.stored = {row: stored(row) for row in (1, 2, 3, 8, 9, 16, 17, 1_000_000_001)}
+        self.reading: list[tuple[int, list[Memory]]] = []
+        self.committed: set[int] = set()
+
+    @rule(rows=st.sets(ROWS))
+    def begin_reading(self, rows: set[int]) -> None:
+        """Read, and have the values still in hand."""
+        self.reading.append((self.columns.version, [self.stored[row] for row in rows]))
+
+    @rule(place=st.integers(0, 9))
+    def end_reading(self, place: int) -> None:
+        """Keep what was read, maybe a good while later."""
+        if self.reading:
+            version, values = self.reading.pop(place % len(self.reading))
+            self.columns.keep([row_of_memory(value) for value in values], version)
+
+    @rule(rows=st.sets(ROWS), importance=st.integers(1, 5))
+    def commit(self, rows: set[int], importance: int) -> None:
+        """Change rows, and tell nobody yet."""
+        self.stored |= {row: stored(row, importance) for row in rows}
+        self.committed |= rows
+
+    @rule()
+    def acknowledge(self) -> None:
+        """Tell of what was committed."""
+        self.columns.forget(self.committed)
+        self.committed = set()
+
+    @invariant()
+    def nothing_acknowledged_is_missed(self) -> None:
+        """What is kept is what is stored, unless its change is not acknowledged yet; nothing else is found."""
+        found, missing = self.columns.found(list(self.stored), ADA)
+
+        assert sorted([*(one.row for one in found), *missing]) == sorted(self.stored)
+        for one in found:
+            assert one == candidate_of(self.stored[one.row]) or one.row in self.committed
+        assert self.columns.found(list(self.stored), reach_of("bob"))[0] == []
+
+
+TestReaders = Readers.TestCase
+
+
+def test_the_table_grows_and_keeps_what_it_has() -> None:
+    """Up to its capacity; then the latest rows push out those at their places."""
+    columns = CandidateColumns(4096)
+    for first in range(1, 6001, 500):
+        columns.keep([row_of_memory(stored(row)) for row in range(first, first + 500)], columns.version)
+
+    found, missing = columns.found(range(1, 6001), ADA)
+
+    assert sorted(missing) == list(range(1, 6001 - 4096))
+    assert sorted(found) == sorted(candidate_of(stored(row)) for row in range(6001 - 4096, 6001))
+
+
+def test_of_two_at_one_place_one_is_kept_whole() -> None:
+    """Also when they are kept at once."""
+    columns = CandidateColumns(1024)
+    columns.keep([row_of_memory(stored(row)) for row in (5, 5 + 1024, 5 + 2048)], columns.version)
+
+    found, missing = columns.found([5, 5 + 1024, 5 + 2048], ADA)
+
+    assert (found, missing) == ([candidate_of(stored(5 + 2048))], [5, 5 + 1024])
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> BackendContext:
+    return BackendContext(tmp_path, lambda: NOW)
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def kept(store: MetadataStore, rows: list[int], reach: Reach = ADA) -> list[Candidate]:
+    """Return what is known of memories without asking the database."""
+    assert isinstance(store.memories, SqlMemoryReads)
+    return store.memories.ranked.found(rows, reach)[0]
+
+
+def test_what_is_written_is_kept_and_what_is_changed_is_not(context: BackendContext, opened: ExitStack) -> None:
+    """A search right behind a write needs no look at the database; one behind a change takes one."""
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    one, other, gone = insert(store, memory("tea"), memory("harbour"), memory("kettle"))
+    rows = [one.row, other.row, gone.row]
+    assert [each.row for each in kept(store, rows)] == rows
+
+    revised = revise(store, one, title="T")
+    purge(store, gone)
+
+    assert [each.row for each in kept(store, rows)] == [other.row]
+    assert {each.row for each in store.memories.candidates(rows, reach=ADA)} == {one.row, other.row}
+    assert sorted(kept(store, rows)) == sorted([candidate_of(revised), candidate_of(other)])
+
+
+def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened: ExitStack) -> None:
+    """As it is then, and for the owner of each."""
+    with SQL.open(SqlSettings(), context) as store:
+        written = insert(store, *(memory(f"tea {number}") for number in range(1500)))
+        changed = revise(store, written[7], importance=5)
+        purge(store, written[9])
+
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloading.join()
+
+    expected = {one.row: candidate_of(one) for one in (*written, changed) if one != written[9]}
+    rows = [one.row for one in written]
+    assert {one.row: one for one in kept(store, rows)} == expected
+    assert kept(store, rows, replace(ADA, owner="bob")) == []
