@@ -9,6 +9,7 @@ import numpy as np
 
 from memsvc.domain.entries import View, entry_id
 from memsvc.domain.indexing import Document
+from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.index.centring import Means, centred
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.views import Passage, RetrievalTier, passages_of
@@ -78,6 +79,7 @@ class VectorEntries:
         given: list[bytes] = []
         is_given: list[bool] = []
         for document in documents:
+            COURTESY.give_way()
             has_vector = self._has_vector(document)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:

@@ -11,6 +11,7 @@ from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Re
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting, Prepared
@@ -124,6 +125,7 @@ class ImportRun:
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:
         """Store what was prepared, as `add` does; batches in their order."""
+        COURTESY.give_way()
         committed = self._parts.committer.submit(lambda transaction: self._store(transaction, prepared))
         batch = committed.value
         position = batch.progress.position
