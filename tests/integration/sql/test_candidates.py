@@ -126,6 +126,8 @@ def kept(store: MetadataStore, rows: list[int], reach: Reach = ADA) -> list[Cand
 def test_what_is_written_is_kept_and_what_is_changed_is_not(context: BackendContext, opened: ExitStack) -> None:
     """A search right behind a write needs no look at the database; one behind a change takes one."""
     store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloading.join()
     one, other, gone = insert(store, memory("tea"), memory("harbour"), memory("kettle"))
     rows = [one.row, other.row, gone.row]
     assert [each.row for each in kept(store, rows)] == rows
