@@ -74,10 +74,13 @@ class EmbeddingAhead:
 
 
 def _has_come(embedded: Future[None], is_over: Callable[[], bool]) -> bool:
-    """Wait until it is done, or until *is_over*; return whether it is done, or raise what went wrong."""
-    while not embedded.done():
+    """Wait until it is done, or until *is_over*; return whether it is done, or raise what went wrong.
+
+    What is done in a moment is waited for first, so that vectors which were made before do not wait for ever behind
+    one urgent matter after another.
+    """
+    while not wait([embedded], LOOK_SECONDS).done:
         if is_over():
             return False
-        wait([embedded], LOOK_SECONDS)
     embedded.result()
     return True

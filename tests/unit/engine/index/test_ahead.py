@@ -85,6 +85,17 @@ def test_who_leaves_early_leaves_the_rest_alone(context: BackendContext) -> None
         assert 3 <= store.embeddings.count(embedder.model) <= 9
 
 
+def test_what_is_embedded_comes_whatever_is_more_urgent(
+    context: BackendContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an import would stand still beside single writes that never end, though its vectors are made."""
+    monkeypatch.setattr("memsvc.engine.index.ahead.LOOK_SECONDS", 30.0)
+    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+        parts = [part(first) for first in range(1, 31, 3)]
+        with ahead_of(store, embedder) as ahead:
+            assert list(ahead.each(parts, lambda: True)) == parts
+
+
 def test_an_embedder_that_is_gone_is_told_of_in_its_turn(context: BackendContext) -> None:
     """The error comes when the part is asked for."""
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
