@@ -260,6 +260,9 @@ class VectorSide:
     ) -> bool:
         """Write by a manifest; return False when its generation is no longer the live one."""
         entries = space.entries.entries(documents, means_of(manifest))
+        if manifest.views != self._views:
+            # The tier was changed: until the next generation is there, this one holds the views that it is searched by.
+            entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
         try:
             self._index.replace(_changes(rows, entries))
         except (BackendUnavailableError, DimensionMismatchError):

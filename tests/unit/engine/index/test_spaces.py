@@ -11,7 +11,7 @@ import pytest
 
 from backends.inproc import EMBEDDER, METADATA, VECTORS
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import View, row_of
+from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach, Scope
@@ -80,6 +80,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield bench
 
 
+def views_of(index: VectorIndex) -> set[View]:
+    """Return the views that the entries of an index are of."""
+    return {View(listed.entry_id >> ORDINAL_BITS & (1 << VIEW_BITS) - 1) for listed in index.inventory()}
+
+
 def test_the_model_before_answers_and_takes_writes_until_the_switch(bench: Bench) -> None:
     """What is written meanwhile is found at once, and by the new model after it."""
     spaces = Spaces(bench.new, bench.old)
@@ -98,6 +103,25 @@ def test_the_model_before_answers_and_takes_writes_until_the_switch(bench: Bench
     assert bench.index.manifest is not None
     assert (bench.new.embedding.model, 32) == (bench.index.manifest.model, bench.index.manifest.dimension)
     assert bench.found(spaces, "marmot sleeps")[:1] == [written.row]
+
+
+def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Bench) -> None:
+    """Entries of views that it does not have would be found in place of those that it has; the next one has them."""
+    with bench.store.transaction() as transaction:
+        content = (
+            "The marmot sleeps in the winter. The walrus swims far out at sea. The gannet dives for herring all day."
+        )
+        [written] = transaction.insert([Record(memory(content))])
+    spaces = Spaces(Space(bench.old.embedding, VectorEntries(bench.old.embedding, RetrievalTier.E)))
+    side = VectorSide(bench.index, spaces, RetrievalTier.E)
+
+    side.write([written.row], bench.store.feed.documents([written.row]))
+
+    assert views_of(bench.index) == {View.CHUNK}
+    applying = Applying(bench.store.feed, side, side, spaces.current.entries)
+    list(Rebuild(bench.store.feed, applying).run(side))
+    applying.close()
+    assert views_of(bench.index) == set(View)
 
 
 def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) -> None:
