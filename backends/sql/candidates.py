@@ -24,6 +24,8 @@ COLUMNS = ("row", *NUMBERS, "id", *SHARED)
 """The columns of the table of memories, as `keep` expects them."""
 
 _FIRST_SIZE = 1_024
+_REMEMBERED = 16_384
+"""Changes that only a reader who is under way needs to know of; when there were more it keeps nothing."""
 _LOAD = 0.75
 _NONE = np.iinfo(np.int64).min
 _CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candidate)
@@ -36,7 +38,7 @@ _Integers: TypeAlias = npt.NDArray[np.int64]
 class CandidateColumns:
     """A table of some 170 bytes for each memory, the place of a memory being its row modulo the size of the table.
 
-    Rows are given out in order, so the latest of them have places of their own. `Versions` says in which order to
+    Rows are given out in order, and of those with the same place the latest has it. `Versions` says in which order to
     read, keep and forget.
     """
 
@@ -44,7 +46,7 @@ class CandidateColumns:
         """Keep at most *capacity* memories, a power of two; 0: keep nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._versions = Versions(capacity)
+        self._versions = Versions(_REMEMBERED)
         self._count = 0
         self._allocate(min(_FIRST_SIZE, capacity))
 
@@ -52,6 +54,11 @@ class CandidateColumns:
     def capacity(self) -> int:
         """Return how many can be kept."""
         return self._capacity
+
+    @property
+    def places(self) -> int:
+        """Return how many can be kept before the table grows or something has to go."""
+        return len(self._rows)
 
     @property
     def version(self) -> int:
@@ -104,12 +111,14 @@ class CandidateColumns:
     def _make_room(self, count: int) -> None:
         """Double the table when it is nearly full, as long as it may grow."""
         self._count += count
+        if self._count > _LOAD * len(self._rows):
+            # Some of them were there before, or are not any more.
+            self._count = count + int(np.count_nonzero(self._rows != _NONE))
         while self._count > _LOAD * len(self._rows) and len(self._rows) < self._capacity:
             kept = self._rows != _NONE
             rows, numbers, texts = self._rows[kept], self._numbers[:, kept], self._texts[:, kept]
             self._allocate(2 * len(self._rows))
             self._write(rows, numbers, texts)
-            self._count = len(rows) + count
 
     def _put(self, rows: Sequence[int], *columns: Sequence[Any]) -> None:
         numbers = [[_NONE if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
@@ -119,13 +128,14 @@ class CandidateColumns:
         self._write(np.array(rows, dtype=np.int64), np.array(numbers, dtype=np.int64), texts)
 
     def _write(self, rows: _Integers, numbers: _Integers, texts: npt.NDArray[np.object_]) -> None:
-        places = rows % len(self._rows)
-        # Where two would have the same place the later row gets it, in every column.
-        places, last = np.unique(places[::-1], return_index=True)
-        last = len(rows) - 1 - last
-        self._rows[places] = rows[last]
-        self._numbers[:, places] = numbers[:, last]
-        self._texts[:, places] = texts[:, last]
+        # Of those with the same place the latest row has it, whichever is kept first.
+        order = np.argsort(rows)
+        order = order[rows[order] >= self._rows[rows[order] % len(self._rows)]]
+        places, last = np.unique((rows[order] % len(self._rows))[::-1], return_index=True)
+        chosen = order[::-1][last]
+        self._rows[places] = rows[chosen]
+        self._numbers[:, places] = numbers[:, chosen]
+        self._texts[:, places] = texts[:, chosen]
 
 
 def candidate_of_row(row: Sequence[Any]) -> Candidate:

@@ -60,6 +60,7 @@ class EmbeddingAhead:
             while waiting:
                 part, embedded = waiting.popleft()
                 if embedded is not None and not _has_come(embedded, is_over):
+                    embedded.cancel()
                     return
                 waiting.extend((following, self._begin(following)) for following in islice(coming, 1))
                 yield part

@@ -21,6 +21,10 @@ GROUP = 512
 """Changes read from the outbox at a time."""
 URGENT = 64
 """Changes that somebody waits for by name, taken ahead of the rest in one go."""
+URGENT_STEPS = 8
+"""After so many of them in a row a backlog has its turn: who always waits by name must not stop it."""
+TURN = 64
+"""Changes of a backlog that are looked at while somebody waits."""
 IDLE_SECONDS = 1.0
 """How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
 OTHERS_SECONDS = 0.02
@@ -46,6 +50,7 @@ class Indexer:
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
         self._applied = feed.applied()
+        self._urgent_steps = 0
         self._replay_to = feed.head()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
@@ -158,6 +163,9 @@ class Indexer:
 
     def _step(self) -> bool:
         wanted = self._waiters.wanted(limit=URGENT)
+        if wanted and self._urgent_steps >= URGENT_STEPS:
+            return self._turn_of_backlog()
+        self._urgent_steps = self._urgent_steps + 1 if wanted else 0
         with self._feed.claim(wanted, limit=GROUP) as changes:
             self._answer_for_others(wanted, changes)
             if not changes:
@@ -165,6 +173,13 @@ class Indexer:
                 self._caught_up.set()
                 return False
             self._apply(changes, wanted)
+        return True
+
+    def _turn_of_backlog(self) -> bool:
+        """Apply the oldest changes, as far as their vectors are there; those that are not are made meanwhile."""
+        self._urgent_steps = 0
+        with self._feed.claim((), limit=TURN) as changes:
+            self._apply(changes, ())
         return True
 
     def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:

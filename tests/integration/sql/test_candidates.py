@@ -106,6 +106,30 @@ def test_of_two_at_one_place_one_is_kept_whole() -> None:
     assert (found, missing) == ([candidate_of(stored(5 + 2048))], [5, 5 + 1024])
 
 
+def test_the_latest_have_their_places_whichever_is_kept_first() -> None:
+    """Also where rows have gaps, and are read from the latest on."""
+    columns = CandidateColumns(1024)
+    rows = list(range(2, 4098, 2))
+    for last in range(len(rows), 0, -256):
+        columns.keep([row_of_memory(stored(row)) for row in rows[last - 256 : last]], columns.version)
+    columns.keep([row_of_memory(stored(rows[0]))], columns.version)
+
+    found, _ = columns.found(rows, ADA)
+
+    assert sorted(one.row for one in found) == rows[-512:]
+
+
+def test_the_table_is_no_larger_than_what_it_has() -> None:
+    """However often the same memories are kept and forgotten."""
+    columns = CandidateColumns(1 << 16)
+    rows = [row_of_memory(stored(row)) for row in range(100)]
+    for _ in range(300):
+        columns.keep(rows, columns.version)
+        columns.forget(range(50))
+
+    assert columns.places == 1024
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> BackendContext:
     return BackendContext(tmp_path, lambda: NOW)

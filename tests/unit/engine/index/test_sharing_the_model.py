@@ -177,6 +177,29 @@ def test_a_single_write_does_not_wait_for_an_import(
         assert len(harbours(endpoint)) == 100
 
 
+def test_an_import_goes_on_beside_writes_that_never_end(endpoint: Endpoint, tmp_path: Path) -> None:
+    """However many wait by name at any moment, what came before them is indexed too."""
+    over = threading.Event()
+
+    def write(application: Application, name: int) -> int:
+        count = 0
+        while not over.is_set():
+            written = application.remember.create(ADA, Draft(content=f"Kettle {count} of {name}."), STORED)
+            application.indexer.written(written.position).result(PATIENCE)
+            count += 1
+        return count
+
+    with served(tmp_path, endpoint) as application, ThreadPoolExecutor(6) as pool:
+        writers = [pool.submit(write, application, number) for number in range(6)]
+        try:
+            until(lambda: len(endpoint.asked) > 20)
+            position = add(application, [f"The harbour, part {number}." for number in range(200)])
+            application.indexer.reached(position).result(PATIENCE)
+        finally:
+            over.set()
+        assert all(writer.result() for writer in writers)
+
+
 def test_a_rebuild_beside_an_import_embeds_nothing_twice(endpoint: Endpoint, tmp_path: Path) -> None:
     """Both need the same vectors, and have the model make them once."""
     with served(tmp_path, endpoint) as application, ThreadPoolExecutor(1) as pool:
