@@ -49,7 +49,7 @@ from memsvc.ports.integrity import IntegrityReads
 from memsvc.ports.keys import KeyReads
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
-from memsvc.ports.metadata import MemoryReads, MetadataStore, Record, Transaction
+from memsvc.ports.metadata import MetadataStore, Record, Transaction
 from memsvc.ports.moving import StoreMoves
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.sessions import SessionReads
@@ -95,7 +95,7 @@ class SqlMetadataStore:
         return self._database.driver.is_shared
 
     @property
-    def memories(self) -> MemoryReads:
+    def memories(self) -> SqlMemoryReads:
         """Read memories."""
         return self._memories
 

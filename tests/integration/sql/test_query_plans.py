@@ -270,6 +270,8 @@ def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
     sa.event.listen(sa.Engine, "do_connect", _watch)
     with SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
+        # It walks over everything, on purpose.
+        store.preloading.join()
         yield store
     sa.event.remove(sa.Engine, "do_connect", _watch)
 
@@ -302,8 +304,10 @@ class _Plans:
 def plans(store: SqlMetadataStore) -> _Plans:
     """Watch a store that holds a few memories."""
     [one] = insert(store, factories.memory("a", key="k", session_id="s", keywords=(Keyword("a", 1.0),), tags=("a",)))
-    insert(store, factories.memory("b", previous_row=one.row, session_id="s"))
+    [other] = insert(store, factories.memory("b", previous_row=one.row, session_id="s"))
     revise(store, one, title="T")
+    # What is kept needs no statement.
+    store.memories.forget({one.row, other.row})
     return _Plans(store)
 
 
