@@ -56,8 +56,6 @@ class SqlTransaction(
         self._is_void = False
         self._changed: set[int] = set()
         self._inserted: list[Record] = []
-        self._sessions = SqlSessionWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
-        self._files = SqlFileWrites(connection, self._allot_row, self._void_on_race, self.refuse_erased)
         self._owners: set[str] = set()
         self._ends: dict[str, int] = {}
 
@@ -79,12 +77,14 @@ class SqlTransaction(
     @property
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
-        return self._sessions
+        # Made when asked for: kept here it would refer to what keeps it, and all that was written would stay in memory
+        # until somebody looks for garbage, while every search waits.
+        return SqlSessionWrites(self._connection, self._allot_row, self._void_on_race, self.refuse_erased)
 
     @property
     def files(self) -> FileWrites:
         """Read and write what is known of files here."""
-        return self._files
+        return SqlFileWrites(self._connection, self._allot_row, self._void_on_race, self.refuse_erased)
 
     @property
     def position(self) -> int:
