@@ -91,7 +91,12 @@ class Interception(grpc.aio.ServerInterceptor):
         # A coroutine also for streams, not a generator: so a client's cancel always arrives in here, and the
         # servicer's generator is closed at once and in the task of the call.
         async def behaviour(request: Any, context: Context) -> Any:
-            return await following(Call(method, request, context, streams, service=service))
+            call, request = Call(method, request, context, streams, service=service), None
+            try:
+                return await following(call)
+            finally:
+                # A call that was aborted refers to itself by the error that gRPC keeps; not to what it was sent, too.
+                call.request = None
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         wrapped: Handler = make(behaviour, _tolerant(handler.request_deserializer), handler.response_serializer)

@@ -36,5 +36,21 @@ class Errors:
             self._log.error("call failed unexpectedly", exc_info=error)
         elif failure.severity is Severity.WARNING:
             self._log.warning("backend failed", reason=str(error), cause=repr(error.__cause__))
+        _let_go(error)
         trailers = ((DETAILS_HEADER, failure.details), (HEADER, call.request_id))
         await call.context.abort(failure.code, failure.message, trailers)
+
+
+def _let_go(error: BaseException) -> None:
+    """Have an error and what led to it forget the frames that they went through.
+
+    An error that such a frame names refers to itself, and to the request that lies there: hundreds of requests, each
+    of megabytes, would stay until garbage is looked for, and that goes by the number of objects. The frames themselves
+    are not emptied: several calls may have failed by one error, and some of them are still being answered.
+    """
+    met: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in met:
+        met.add(id(following))
+        following.__traceback__ = None
+        following = following.__cause__ or following.__context__
