@@ -228,6 +228,9 @@ class InprocIndexFeed:
 
         self._change(mark)
 
+    def settle(self) -> None:
+        """Return: what is noted is kept at once."""
+
     def head(self) -> int:
         """Return the newest position."""
         return self._state().last_position

@@ -9,6 +9,7 @@ would keep the claimant itself from marking, part by part, what it has applied, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -43,11 +44,16 @@ Check = Callable[[], None]
 
 
 @contextmanager
-def claimed(database: Database, wanted: Sequence[int], limit: int) -> Iterator[tuple[list[list[Any]], Check]]:
-    """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest."""
+def claimed(
+    database: Database, wanted: Sequence[int], limit: int, *, without: AbstractSet[int]
+) -> Iterator[tuple[list[list[Any]], Check]]:
+    """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest.
+
+    Where no other process can write, those *without* are left out: they are applied already.
+    """
     if not database.driver.is_shared:
         with database.reading() as connection:
-            found = _found(connection, wanted, limit, is_shared=False)
+            found = _unmarked(connection, wanted, limit, without)
         yield found, _nobody_else
         return
     with database.noting() as connection:
@@ -98,6 +104,15 @@ def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
     statement = sa.select(outbox.c.position).where(IS_PENDING, _is_wanted())
     with database.reading() as connection:
         return set(connection.execute(statement, {"wanted": list_parameter(positions)}).scalars())
+
+
+def _unmarked(
+    connection: sa.Connection, wanted: Sequence[int], limit: int, marked: AbstractSet[int]
+) -> list[list[Any]]:
+    # Of the oldest so many more are read that enough are left.
+    asked = [position for position in wanted if position not in marked]
+    found = _found(connection, asked, limit + len(marked) if limit else 0, is_shared=False)
+    return [row for row in found if row[0] not in marked][:limit]
 
 
 def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool) -> list[list[Any]]:

@@ -20,6 +20,7 @@ from backends.sql.dialect import gathered_rows, hexadecimal, is_listed, list_par
 from backends.sql.elements import NUMBER
 from backends.sql.fresh import Fresh
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
+from backends.sql.marks import Marks
 from backends.sql.tables import IS_INDEXED, IS_PENDING, ZERO, counters, memories, memory_chunks, memory_vectors, outbox
 from memsvc.domain.clock import to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id, row_of
@@ -38,6 +39,7 @@ class SqlIndexFeed:
         """Read from *database* what is no longer *fresh*."""
         self._database = database
         self._fresh = fresh
+        self._marks = Marks(database)
         self._checks = threading.local()
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
@@ -70,12 +72,17 @@ class SqlIndexFeed:
 
     def pending(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""
-        return self._changes(_select_pending(), {"limit": limit})
+        marked = self._marks.unwritten
+        if limit <= 0:
+            return []
+        found = self._changes(_select_pending(), {"limit": limit + len(marked)})
+        return [change for change in found if change.position not in marked][:limit]
 
     @contextmanager
     def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
         """Lend changes that no other process has."""
-        with claimed(self._database, wanted, max(0, limit)) as (rows, check), self._held(check):
+        marked = self._marks.unwritten
+        with claimed(self._database, wanted, max(0, limit), without=marked) as (rows, check), self._held(check):
             yield [_change(row) for row in rows]
 
     @contextmanager
@@ -100,7 +107,8 @@ class SqlIndexFeed:
 
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those that are applied."""
-        return set(positions) - pending_among(self._database, positions)
+        marked = self._marks.unwritten
+        return set(positions) - (pending_among(self._database, positions) - marked)
 
     def since(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""
@@ -108,11 +116,12 @@ class SqlIndexFeed:
 
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that changes are applied."""
-        if not changes:
-            return
-        positions = list_parameter(change.position for change in changes)
-        with self._database.noting() as connection:
-            run_kept(connection, _mark_applied(), {"positions": positions})
+        if changes:
+            self._marks.add(change.position for change in changes)
+
+    def settle(self) -> None:
+        """Make durable what was noted."""
+        self._marks.write()
 
     def head(self) -> int:
         """Return the newest position."""
@@ -120,24 +129,29 @@ class SqlIndexFeed:
 
     def applied(self) -> int:
         """Return the position below the oldest change that is not applied."""
+        marked = self._marks.unwritten
         with self._database.reading() as connection:
-            [(position,)] = run_kept(connection, _select_applied(), {})
+            [(position,)] = run_kept(connection, _select_applied(), {"marked": list_parameter(marked)})
         return int(position)
 
     def pending_count(self) -> int:
         """Count the changes that are not applied."""
-        return self._number(sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING))
+        marked = list_parameter(self._marks.unwritten)
+        return self._number(
+            sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING, _is_unmarked()), marked=marked
+        )
 
     def trim(self, *, before: datetime) -> int:
         """Remove the oldest changes."""
+        self._marks.write()
         with self._database.writing() as connection:
             kept = connection.execute(_select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
             old = sa.true() if kept is None else outbox.c.position < kept
             return connection.execute(sa.delete(outbox).where(old)).rowcount
 
-    def _number(self, statement: sa.Select[Any]) -> int:
+    def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
         with self._database.reading() as connection:
-            return int(connection.execute(statement).scalar_one())
+            return int(connection.execute(statement, parameters).scalar_one())
 
     def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
         if parameters["limit"] <= 0:
@@ -167,9 +181,8 @@ def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(gathered_rows(*chosen.subquery("chosen").c))
 
 
-@cache
-def _mark_applied() -> sa.Update:
-    return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
+def _is_unmarked() -> sa.ColumnElement[bool]:
+    return sa.not_(is_listed(outbox.c.position, "marked"))
 
 
 @cache
@@ -179,7 +192,7 @@ def _select_head() -> sa.Select[Any]:
 
 @cache
 def _select_applied() -> sa.Select[Any]:
-    oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING).scalar_subquery()
+    oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING, _is_unmarked()).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
 
 

@@ -77,7 +77,14 @@ class IndexFeed(Protocol):
         ...
 
     def mark_applied(self, changes: Sequence[Change]) -> None:
-        """Note, durably, that the indexes hold these changes."""
+        """Note that the indexes hold these changes; durable at the latest after the next `settle`.
+
+        What a crash makes the store forget is pending again.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Make durable what was noted; where nothing waits to be made durable, return at once."""
         ...
 
     def head(self) -> int:

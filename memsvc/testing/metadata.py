@@ -166,6 +166,7 @@ class MetadataStoreContract(
         after = revise(store, memory, ChangeAction.UPDATED, title="T")
         store.embeddings.put("m", {b"a": b"1"})
         store.feed.mark_applied(store.feed.pending(limit=1))
+        store.feed.settle()
         again = reopen()
 
         assert again.memories.get_by_key("k", reach=ADA) == after

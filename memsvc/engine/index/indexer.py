@@ -28,7 +28,8 @@ TURN = 64
 IDLE_SECONDS = 1.0
 """How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
 OTHERS_SECONDS = 0.02
-"""How long it sleeps while somebody waits for changes that another process is applying."""
+"""How long it sleeps while somebody waits for changes that another process is applying, and before it has the store
+note what was applied: a writer who comes back sooner does not have to wait for that."""
 MOVED_SECONDS = 1.0
 """How often to look whether a store that was moved elsewhere is here again."""
 _NAME = "indexer"
@@ -79,7 +80,14 @@ class Indexer:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
+            self._settle()
         self._waiters.fail(BackendClosedError(_NAME))
+
+    def _settle(self) -> None:
+        try:
+            self._feed.settle()
+        except (BackendClosedError, BackendUnavailableError, StoreMovedError) as error:
+            log.info("what was indexed last will be indexed again at the next start: %s", error.message)
 
     def nudge(self) -> None:
         """Say that there are new changes."""
@@ -114,7 +122,8 @@ class Indexer:
         failures = 0
         while not self._stopping.is_set():
             try:
-                busy = self._step()
+                if not self._step():
+                    self._idle()
             except BackendClosedError:
                 return
             except StoreMovedError as moved:
@@ -132,9 +141,14 @@ class Indexer:
             if failures:
                 log.info("indexing goes on")
             failures = 0
-            if not busy:
-                self._wake.wait(OTHERS_SECONDS if self._waiters.is_anybody_waiting else IDLE_SECONDS)
-                self._wake.clear()
+
+    def _idle(self) -> None:
+        """Wait for a nudge; when none comes soon, use the time to have the store note what was applied."""
+        if not self._wake.wait(OTHERS_SECONDS):
+            self._feed.settle()
+            if not self._waiters.is_anybody_waiting:
+                self._wake.wait(IDLE_SECONDS)
+        self._wake.clear()
 
     def _fall_back(self, error: BackendUnavailableError, failures: int) -> None:
         """Wait for the next try; meanwhile keep at least words up to date."""
