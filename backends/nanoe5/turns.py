@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from typing import TypeAlias
 
@@ -18,7 +19,7 @@ class Turns:
 
     def __init__(self, pool: Executor, jobs: Iterable[Job], *, width: int) -> None:
         self._pool = pool
-        self._jobs: Iterator[Job] = iter(jobs)
+        self._jobs = deque(jobs)
         self._width = width
         self._lock = threading.Lock()
         self._under_way = 0
@@ -40,7 +41,7 @@ class Turns:
     def _go_on(self) -> None:
         """Give the next job to the pool, or be one less."""
         with self._lock:
-            job = None if self._error else next(self._jobs, None)
+            job = self._jobs.popleft() if self._jobs and not self._error else None
         try:
             if job is not None:
                 self._pool.submit(job).add_done_callback(self._done)

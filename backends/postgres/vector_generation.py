@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from backends.postgres import vector_table as tables
 from backends.postgres.connections import Connection
 from backends.postgres.generations import Kind, Making
 from backends.postgres.settings import PgvectorSettings
 from backends.postgres.table_generation import TableGeneration
 from backends.postgres.vector_table import Changes
-from memsvc.domain.entries import View
 from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.vector_manifest import content_of, manifest_of
 from memsvc.ports.vectors import VectorEntry
 
 NAME = "pgvector"
 
 
-def _to_json(manifest: VectorManifest) -> dict[str, Any]:
-    return {
-        "generation": manifest.generation,
-        "model": manifest.model,
-        "dimension": manifest.dimension,
-        "position": manifest.position,
-        "views": [view.name for view in manifest.views],
-        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
-        "mean_samples": manifest.mean_samples,
-        "hnsw": manifest.hnsw,
-    }
-
-
-def _from_json(content: dict[str, Any]) -> VectorManifest:
-    means = {View[name]: tuple(mean) for name, mean in content["means"].items()}
-    views = tuple(View[name] for name in content["views"])
-    return VectorManifest(**{**content, "views": views, "means": means})
-
-
-KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), "", _to_json, _from_json)
+KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), "", content_of, manifest_of)
 
 
 class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):

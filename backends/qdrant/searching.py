@@ -61,7 +61,7 @@ class EdgeSearch:
         self._vector = vector
         self._blob = vector_bytes([vector])
         self._sought = sought
-        self._packed: tuple[Sequence[View], bytes] = ((), b"")
+        self._packed: tuple[Sequence[View], bytes] | None = None
         self._limit = limit
         self._deadline = deadline
         self._begun: tuple[Live, Exchange] | None = None
@@ -101,8 +101,7 @@ class EdgeSearch:
         return hits_of(memoryview(ids).cast("q").tolist(), memoryview(scores).cast("d").tolist())
 
     def _request(self, live: Live) -> Message:
-        views, where = self._packed
-        if views != live.manifest.views:
-            where = marshal.dumps(self._sought.within(live.manifest.views))
-            self._packed = live.manifest.views, where
-        return "search", where, self._limit, live.width
+        views = live.manifest.views
+        if self._packed is None or self._packed[0] != views:
+            self._packed = views, marshal.dumps(self._sought.within(views))
+        return "search", self._packed[1], self._limit, live.width

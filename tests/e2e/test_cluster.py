@@ -79,6 +79,24 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def rebuilt(stubs: Stubs) -> Iterator[lifecycle_pb.ReindexResponse]:
+    """Begin to rebuild, and return the steps to come after the first.
+
+    After enough writes the servers rebuild of their own accord: that is waited for.
+    """
+    until = time.monotonic() + TIMEOUT
+    while True:
+        steps = iter(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT))
+        try:
+            next(steps)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        else:
+            return steps
+
+
 def differences(stubs: Stubs) -> list[tuple[int, int, int]]:
     """Return what a verifying diagnosis finds missing, stale and orphaned in each index."""
     diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
@@ -121,7 +139,7 @@ def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs,
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(writing, stubs) for stubs in both]
         try:
-            steps = list(one.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT))
+            steps = list(rebuilt(one))
         finally:
             done.set()
         written = [memory_id for run in runs for memory_id in run.result()]
@@ -138,8 +156,7 @@ def test_of_two_rebuilds_at_once_one_is_refused(both: tuple[Stubs, Stubs], scope
     """Whoever came second is told that one is running, on whichever server."""
     one, other = both
     create(one, scope, HARBOUR)
-    running = one.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT)
-    next(iter(running))
+    running = rebuilt(one)
 
     refusal = refused(other.lifecycle.Reindex, lifecycle_pb.ReindexRequest())
 

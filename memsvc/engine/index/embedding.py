@@ -93,9 +93,13 @@ class Embedding:
 
     @contextmanager
     def noticing(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
-        """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time."""
+        """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time.
+
+        What the model has in hand of them is waited for: its vectors are stored when this begins, not after it.
+        """
         self._watched, self._asked = digests, set()
         try:
+            self._flights.wait(digests)
             yield self._asked
         finally:
             self._watched = frozenset()

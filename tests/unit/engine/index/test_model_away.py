@@ -18,19 +18,13 @@ from memsvc.domain.query import Mode, Retriever, SearchQuery, SearchReply
 from memsvc.domain.scope import Scope
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
-from tests.embedding_endpoint import DIMENSION, answered, serving
+from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
 INPROC = {"backend": "inproc"}
 PATIENCE = 60.0
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving() as endpoint:
-        yield endpoint
 
 
 @contextmanager

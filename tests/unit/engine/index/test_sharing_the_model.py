@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,19 +28,13 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.ports.backend import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
-from tests.embedding_endpoint import DIMENSION, answered, serving, vector_of
+from tests.embedding_endpoint import DIMENSION, answered, vector_of
 from tests.http_endpoint import Endpoint, Reply, failed
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
 INPROC = {"backend": "inproc"}
 PATIENCE = 60.0
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving() as endpoint:
-        yield endpoint
 
 
 def told(endpoint: Endpoint) -> dict[str, Any]:
@@ -84,6 +79,29 @@ def test_what_another_thread_embeds_is_waited_for(endpoint: Endpoint, embedding:
         assert np.allclose(first.result(), expected, atol=1e-6)
         assert np.array_equal(second.result()[[2, 0]], first.result())
     assert sorted(asked(endpoint)) == ["harbour", "kettle", "tea"]
+
+
+def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(endpoint: Endpoint, embedding: Embedding) -> None:
+    """Else the vector of an erased text would be stored after the others were removed."""
+    digest = hashlib.sha256(b"tea").digest()
+    endpoint.held.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(embedding.passages, ["tea"])
+        until(lambda: len(endpoint.asked) == 1)
+        watching = threading.Event()
+
+        def look() -> tuple[bool, set[bytes]]:
+            watching.set()
+            with embedding.noticing({digest}) as others:
+                return digest in embedding.stored([digest]), set(others)
+
+        second = pool.submit(look)
+        assert watching.wait(PATIENCE)
+        assert not wait([second], 0.2).done
+        endpoint.held.set()
+
+        assert second.result(PATIENCE) == (True, set())
+        first.result(PATIENCE)
 
 
 def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, embedding: Embedding) -> None:

@@ -1,6 +1,6 @@
-"""A manifest of vectors as the content of a JSON object, wherever that is kept.
+"""A manifest of vectors as the content of a JSON object, wherever a backend keeps it.
 
-What changes here changes the format of both places: `backends.qdrant.manifest` and `backends.qdrant.server_manifest`.
+What changes here changes the format of every place where it is kept.
 """
 
 from __future__ import annotations
