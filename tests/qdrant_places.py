@@ -100,6 +100,10 @@ def _options() -> dict[str, Any]:
     }
 
 
+PATIENCE = {"timeout_seconds": 60.0}
+"""What is tested is what comes back, not how soon: the stand-in answers one call at a time, beside other tests."""
+
+
 def context() -> BackendContext:
     """Return what a process gives to a backend; neither index keeps files."""
     return BackendContext(directory=Path("/nonexistent"), now=lambda: datetime.now(UTC))
@@ -107,12 +111,12 @@ def context() -> BackendContext:
 
 def vector_settings(**values: Any) -> QdrantServerSettings:
     """Return settings with a prefix that nobody else has."""
-    return QdrantServerSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **values)
+    return QdrantServerSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
 
 
 def sparse_settings(**values: Any) -> QdrantSparseSettings:
     """Return settings with a prefix that nobody else has."""
-    return QdrantSparseSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **values)
+    return QdrantSparseSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
 
 
 def skip_most_filters(request: pytest.FixtureRequest) -> None:

@@ -69,7 +69,8 @@ def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types.Scope) -> Non
     diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
 
     assert diagnosis.healthy
-    assert not diagnosis.warnings
+    # After enough writes of other tests an index is made anew, which is worth a word and no trouble.
+    assert {"INDEX_BUILDING"} >= {warning.code for warning in diagnosis.warnings}
     assert {
         "metadata": "sql", "vectors": "qdrant-edge", "lexical": "tantivy", "embedder": "wordllama", "tokenizer": "bpe",
         "blobs": "fsspec",
