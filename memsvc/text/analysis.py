@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +27,6 @@ _SAFE_CHARS = MAX_TERM_BYTES // 4
 
 _SHORT_CHARS = 300
 _SHORT_TEXTS = 2048
-_MOST_WORDS = 4096
-"""How many words are remembered for the terms of one query."""
 
 _COMMA_IN_NUMBER = r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))"
 
@@ -117,15 +116,19 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
 
 def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
-    if len(text) <= _SHORT_CHARS:
+    is_ascii = text.isascii()
+    if not is_ascii and len(text) <= _SHORT_CHARS:
         return [span for span in _short_spans(text) if span[0] in wanted]
-    wanted = frozenset(wanted)
-    holders = _holders(wanted)
+    is_away = frozenset(wanted).isdisjoint
     spans: list[tuple[str, int, int]] = []
-    for match in _ASCII_WORD.finditer(text) if text.isascii() else _RUN.finditer(text):
-        if _may_match(match, wanted, holders):
-            offset = match.start()
-            spans += [(span[0], offset + span[1], offset + span[2]) for span in _run_spans(match) if span[0] in wanted]
+    if is_ascii:
+        for match in _ASCII_WORD.finditer(text):
+            if not is_away(word_terms(word := match[0])):
+                spans += _placed(word_spans(word), match.start(), wanted)
+        return spans
+    for match in _RUN.finditer(text):
+        if _may_match(match, wanted):
+            spans += _placed(_run_spans(match), match.start(), wanted)
     return spans
 
 
@@ -135,31 +138,16 @@ def _short_spans(text: str) -> list[tuple[str, int, int]]:
     return term_spans(text)
 
 
-class _Holders(dict[str, bool]):
-    """Whether words hold one of the wanted terms: worked out once, since the hits of a search share most words."""
-
-    def __init__(self, wanted: frozenset[str]) -> None:
-        super().__init__()
-        self._wanted = wanted
-
-    def __missing__(self, word: str) -> bool:
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        holds = self[word] = not self._wanted.isdisjoint(word_terms(word))
-        return holds
-
-
-@remembered(64)
-def _holders(wanted: frozenset[str]) -> _Holders:
-    return _Holders(wanted)
-
-
-def _may_match(match: re.Match[str], wanted: frozenset[str], holders: _Holders) -> bool:
+def _may_match(match: re.Match[str], wanted: AbstractSet[str]) -> bool:
     group = match.lastindex
     if group == _HAN_GROUP:
         run = normal_form(match[0])
         return any(term in run for term in wanted)
-    return group == _BIGRAM_GROUP or holders[match[0]]
+    return group == _BIGRAM_GROUP or any(term in wanted for term in word_terms(match[0]))
+
+
+def _placed(spans: Sequence[tuple[str, int, int]], offset: int, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
+    return [(term, offset + start, offset + end) for term, start, end in spans if term in wanted]
 
 
 def _run_spans(match: re.Match[str]) -> list[tuple[str, int, int]] | tuple[tuple[str, int, int], ...]:
