@@ -16,9 +16,10 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Change, Chunk, Document, Expected
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier, fingerprint
-from memsvc.domain.query import Candidate, Order, PageCursor, candidate_of
+from memsvc.domain.query import Order, PageCursor, candidate_of
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import Candidates, Rows
 
 _DIGITS = 9
 """Scores are compared to this many digits: sums of fractions differ in the last bits with the order of adding."""
@@ -63,9 +64,10 @@ class InprocMemoryReads(InprocHistoryReads):
         following = sorted(p for p in places if after is None or p > place(after.value, after.row))
         return [places[p] for p in following[: max(0, limit)]]
 
-    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs."""
-        return [candidate_of(memory) for memory in self.by_rows(rows, reach=reach).values()]
+        wanted = [int(row) for row in rows]
+        return Candidates.of(candidate_of(memory) for memory in self.by_rows(wanted, reach=reach).values())
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
         """Search the keyword table."""

@@ -26,13 +26,14 @@ from backends.qdrant.searching import EdgeSearch, Live, Sought
 from backends.qdrant.settings import QdrantEdgeSettings
 from backends.qdrant.supervisor import Supervisor
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
+from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Vector
+from memsvc.ports.hits import Hits
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 
@@ -89,7 +90,7 @@ class QdrantEdgeIndex:
 
     def search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
         return EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline).result()
 

@@ -6,6 +6,8 @@ import marshal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from backends.qdrant.child import Exchange
 from backends.qdrant.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError
 from backends.qdrant.filters import Condition, filter_of
@@ -13,12 +15,13 @@ from backends.qdrant.frames import Message
 from backends.qdrant.points import require_dimension, vector_bytes
 from backends.qdrant.supervisor import Supervisor
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View, hits_of
+from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
+from memsvc.ports.hits import Hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class EdgeSearch:
         if exchange is not None:
             self._begun = live, exchange
 
-    def result(self) -> list[Hit]:
+    def result(self) -> Hits:
         """Return the hits of the generation that was asked, or of the next one when it was switched too early."""
         live = self._find_live()
         exchange: Exchange | None = None
@@ -91,14 +94,14 @@ class EdgeSearch:
                 return self._asked(live, exchange)
             except RetiredError:
                 live, exchange = self._find_live(), None
-        return []
+        return Hits.of(())
 
-    def _asked(self, live: Live, exchange: Exchange | None) -> list[Hit]:
+    def _asked(self, live: Live, exchange: Exchange | None) -> Hits:
         try:
             ids, scores = live.shard.call(self._request(live), self._blob, deadline=self._deadline, begun=exchange)
         except (ChildDiedError, EdgeFaultError) as error:
             raise BackendUnavailableError(NAME) from error
-        return hits_of(memoryview(ids).cast("q").tolist(), memoryview(scores).cast("d").tolist())
+        return Hits(np.frombuffer(ids, np.int64), np.frombuffer(scores, np.float64))
 
     def _request(self, live: Live) -> Message:
         views = live.manifest.views

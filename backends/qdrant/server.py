@@ -24,13 +24,14 @@ from backends.qdrant.server_points import server_payload
 from backends.qdrant.server_reading import best_hits
 from backends.qdrant.server_settings import QdrantServerSettings, Quantization
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
+from memsvc.domain.entries import View
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Vector
+from memsvc.ports.hits import Hits
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 
 NAME = "qdrant"
@@ -50,7 +51,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
 
     def search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
         live = self._generations.live()
         if deadline.passed():
@@ -58,7 +59,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         if live is not None:
             require_dimension(vector, live.manifest.dimension)
         if live is None or limit <= 0:
-            return []
+            return Hits.of(())
         arguments = {
             "query": vector.tolist(),
             "query_filter": filter_within(reach, view, where),

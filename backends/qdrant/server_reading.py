@@ -11,8 +11,9 @@ from qdrant_client import models
 from backends.qdrant.connection import AbsentError, Connection
 from backends.qdrant.generations import Generations, Live, M
 from backends.qdrant.points import FINGERPRINT
-from memsvc.domain.entries import Hit, hits_of
+from memsvc.domain.entries import Hit
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.ports.hits import Hits
 from memsvc.ports.index import Listed
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Reading(Generic[M]):
         return int(found.count)
 
 
-def best_hits(ask: Callable[[int], list[tuple[int, float]]], limit: int) -> list[Hit]:
+def best_hits(ask: Callable[[int], list[tuple[int, float]]], limit: int) -> Hits:
     """Return the best *limit* hits, equal scores by number.
 
     The server cuts off at its limit without regard to numbers, so it is asked for more as long as the cut goes through
@@ -97,4 +98,4 @@ def best_hits(ask: Callable[[int], list[tuple[int, float]]], limit: int) -> list
     if not all(map(gt, scores, scores[1:])):
         found = sorted(found, key=lambda hit: (-hit[1], hit[0]))
     best = found[:limit]
-    return hits_of([number for number, _ in best], [score for _, score in best])
+    return Hits.of([Hit(*found) for found in best])

@@ -29,12 +29,13 @@ from backends.qdrant.server_settings import QdrantSparseSettings
 from backends.qdrant.sparse_terms import is_forgivable, wanted, weighed
 from backends.qdrant.vocabulary import Vocabulary
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, LexicalEntry
+from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.hits import Hits
 from memsvc.ports.lexical import LexicalIndex
 
 NAME = "qdrant-sparse"
@@ -59,13 +60,13 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
 
     def search(
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._generations.live()
         if deadline.passed():
             raise DeadlineExceededError(NAME)
         if live is None or not terms or limit <= 0:
-            return []
+            return Hits.of(())
         within = filter_within(reach, None, where)
         return self._reading.of_live(lambda found: self._found(found, list(terms), within, limit, deadline))
 
@@ -75,7 +76,7 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
 
     def _found(
         self, live: Live[LexicalManifest], terms: list[str], where: models.Filter, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Hits:
         """Search for what is held, and once more with what is meant where a term is held by nothing."""
         doubtful = [term for term in dict.fromkeys(terms) if is_forgivable(term)]
         unknown = self._unknown(live, doubtful, deadline)

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
-from operator import itemgetter
-from typing import Any, TypeAlias
+from collections.abc import Collection, Sequence
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from backends.sql.versions import Versions
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Candidate, candidate_of
+from memsvc.domain.query import candidate_of
 from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 
-NUMBERS = ("previous_row", "importance", "access_count", "create_time", "event_time")
-SHARED = ("owner", "project_id", "session_id", "speaker", "layer", "status")
-"""Texts that many memories have alike: one string is kept for all of them."""
-COLUMNS = ("row", *NUMBERS, "id", *SHARED)
+COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "id")
 """The columns of the table of memories, as `keep` expects them."""
 
+_OWNER, _PROJECT = WIDTH, WIDTH + 1
 _FIRST_SIZE = 1_024
 _REMEMBERED = 16_384
 """Changes that only a reader who is under way needs to know of; when there were more it keeps nothing."""
 _LOAD = 0.75
-_NONE = np.iinfo(np.int64).min
-_CANDIDATE: Callable[[Iterable[Any]], Candidate] = partial(tuple.__new__, Candidate)
-"""Makes a candidate of a row, three times as fast as its class: a search makes hundreds."""
-_OF_FIELDS = {"memory_id": "id"}
-_FIELDS = itemgetter(*(COLUMNS.index(_OF_FIELDS.get(name, name)) for name in Candidate._fields))
-_Integers: TypeAlias = npt.NDArray[np.int64]
+_SPARE_NAMES = 65_536
+"""So many texts more than places are kept of memories that are not there any more; then all begins anew."""
 
 
 class CandidateColumns:
-    """A table of some 170 bytes for each memory, the place of a memory being its row modulo the size of the table.
+    """A table of some 190 bytes for each memory, the place of a memory being its row modulo the size of the table.
 
-    Rows are given out in order, and of those with the same place the latest has it. `Versions` says in which order to
-    read, keep and forget.
+    Rows are given out in order, and of those with the same place the latest has it. What is known of a memory lies
+    together: a search looks at hundreds all over the table. `Versions` says in which order to read, keep and forget.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -47,8 +40,7 @@ class CandidateColumns:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._versions = Versions(_REMEMBERED)
-        self._count = 0
-        self._allocate(min(_FIRST_SIZE, capacity))
+        self._start_anew()
 
     @property
     def capacity(self) -> int:
@@ -58,26 +50,25 @@ class CandidateColumns:
     @property
     def places(self) -> int:
         """Return how many can be kept before the table grows or something has to go."""
-        return len(self._rows)
+        return len(self._ids)
 
     @property
     def version(self) -> int:
         """Return the number to `keep` with what is read from now on."""
         return self._versions.number
 
-    def found(self, rows: Sequence[int], reach: Reach) -> tuple[list[Candidate], list[int]]:
+    def found(self, rows: Rows, reach: Reach) -> tuple[Candidates, list[int]]:
         """Return what is kept of *rows*, which differ, within the reach; and those of which nothing is kept."""
+        wanted = np.asarray(rows, dtype=np.int64)
         if not self._capacity:
-            return [], list(rows)
-        wanted = np.array(rows, dtype=np.int64)
+            return Candidates.of(()), wanted.tolist()
         with self._lock:
-            places = wanted % len(self._rows)
-            is_here = self._rows[places] == wanted
-            missing = wanted[~is_here].tolist()
-            if missing:
-                wanted, places = wanted[is_here], places[is_here]
-            numbers, texts = self._numbers[:, places], self._texts[:, places]
-        return _within(reach, wanted.tolist(), numbers.tolist(), texts.tolist()), missing
+            names, places = self._names, wanted % len(self._ids)
+            numbers, ids = self._numbers[places], self._ids[places]
+        is_here = numbers[:, 0] == wanted
+        found = Candidates(numbers, ids, names).where(is_here)
+        missing: list[int] = [] if len(found) == len(wanted) else wanted[~is_here].tolist()
+        return _within(reach, found), missing
 
     def keep(self, rows: Collection[Sequence[Any]], version: int) -> None:
         """Keep *rows*, each with the values of `COLUMNS`, but for those that were changed after *version*."""
@@ -88,8 +79,10 @@ class CandidateColumns:
             current = [row for row in rows if row[0] not in outdated] if outdated else rows
             if not current:
                 return
+            if len(self._names) > len(self._ids) + _SPARE_NAMES:
+                self._start_anew()
             self._make_room(len(current))
-            self._put(*zip(*current, strict=True))
+            self._write(*_in_columns(current, self._names))
 
     def forget(self, rows: Collection[int]) -> None:
         """Drop what is kept of changed rows; readers that are under way will not bring it back."""
@@ -98,71 +91,70 @@ class CandidateColumns:
         changed = np.array(list(rows), dtype=np.int64)
         with self._lock:
             self._versions.note(rows)
-            places = changed % len(self._rows)
-            places = places[self._rows[places] == changed]
-            self._rows[places] = _NONE
-            self._texts[:, places] = None
+            places = changed % len(self._ids)
+            places = places[self._numbers[places, 0] == changed]
+            self._numbers[places, 0] = ABSENT
+            self._ids[places] = None
+
+    def clear(self) -> None:
+        """Drop everything, with the texts of memories that are not there any more."""
+        with self._lock:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._names = Names()
+        self._count = 0
+        self._allocate(min(_FIRST_SIZE, self._capacity))
 
     def _allocate(self, size: int) -> None:
-        self._rows: _Integers = np.full(size, _NONE, dtype=np.int64)
-        self._numbers: _Integers = np.zeros((len(NUMBERS), size), dtype=np.int64)
-        self._texts: npt.NDArray[np.object_] = np.empty((1 + len(SHARED), size), dtype=object)
+        self._numbers: Integers = np.full((size, WIDTH + 2), ABSENT, dtype=np.int64)
+        self._ids: npt.NDArray[np.object_] = np.empty(size, dtype=object)
 
     def _make_room(self, count: int) -> None:
         """Double the table when it is nearly full, as long as it may grow."""
         self._count += count
-        if self._count > _LOAD * len(self._rows):
+        if self._count > _LOAD * len(self._ids):
             # Some of them were there before, or are not any more.
-            self._count = count + int(np.count_nonzero(self._rows != _NONE))
-        while self._count > _LOAD * len(self._rows) and len(self._rows) < self._capacity:
-            kept = self._rows != _NONE
-            rows, numbers, texts = self._rows[kept], self._numbers[:, kept], self._texts[:, kept]
-            self._allocate(2 * len(self._rows))
-            self._write(rows, numbers, texts)
+            self._count = count + int(np.count_nonzero(self._numbers[:, 0] != ABSENT))
+        while self._count > _LOAD * len(self._ids) and len(self._ids) < self._capacity:
+            kept = self._numbers[:, 0] != ABSENT
+            numbers, ids = self._numbers[kept], self._ids[kept]
+            self._allocate(2 * len(self._ids))
+            self._write(numbers, ids)
 
-    def _put(self, rows: Sequence[int], *columns: Sequence[Any]) -> None:
-        numbers = [[_NONE if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
-        ids, shared = columns[len(NUMBERS)], columns[len(NUMBERS) + 1 :]
-        texts = np.empty((1 + len(SHARED), len(rows)), dtype=object)
-        texts[:] = [ids, *(list(map(sys.intern, column)) for column in shared)]
-        self._write(np.array(rows, dtype=np.int64), np.array(numbers, dtype=np.int64), texts)
-
-    def _write(self, rows: _Integers, numbers: _Integers, texts: npt.NDArray[np.object_]) -> None:
+    def _write(self, numbers: Integers, ids: npt.NDArray[np.object_]) -> None:
         # Of those with the same place the latest row has it, whichever is kept first.
+        size, rows = len(self._ids), numbers[:, 0]
         order = np.argsort(rows)
-        order = order[rows[order] >= self._rows[rows[order] % len(self._rows)]]
-        places, last = np.unique((rows[order] % len(self._rows))[::-1], return_index=True)
+        order = order[rows[order] >= self._numbers[rows[order] % size, 0]]
+        places, last = np.unique((rows[order] % size)[::-1], return_index=True)
         chosen = order[::-1][last]
-        self._rows[places] = rows[chosen]
-        self._numbers[:, places] = numbers[:, chosen]
-        self._texts[:, places] = texts[:, chosen]
+        self._numbers[places] = numbers[chosen]
+        self._ids[places] = ids[chosen]
 
 
-def candidate_of_row(row: Sequence[Any]) -> Candidate:
-    """Return the candidate of a row with the values of `COLUMNS`."""
-    return _CANDIDATE(_FIELDS(row))
+def candidates_of_rows(rows: Sequence[Sequence[Any]]) -> Candidates:
+    """Return the candidates of rows with the values of `COLUMNS`."""
+    names = Names()
+    return Candidates(*_in_columns(rows, names), names) if rows else Candidates.of(())
 
 
 def row_of_memory(memory: Memory) -> tuple[Any, ...]:
     """Return the row with the values of `COLUMNS`."""
     c, scope = candidate_of(memory), memory.scope
-    numbers = (c.previous_row, c.importance, c.access_count, c.create_time, c.event_time)
-    return (c.row, *numbers, c.memory_id, scope.owner, scope.project_id, c.session_id, c.speaker, c.layer, c.status)
+    numbers = (c.row, c.previous_row, c.importance, c.access_count, c.create_time, c.event_time)
+    return (*numbers, c.session_id, c.speaker, c.layer, c.status, scope.owner, scope.project_id, c.memory_id)
 
 
-def _within(reach: Reach, rows: list[int], numbers: list[list[Any]], texts: list[list[str]]) -> list[Candidate]:
-    """Make the candidates of columns, those out of reach left out."""
-    previous, importance, access_count, create_time, event_time = numbers
-    ids, owners, projects, sessions, speakers, layers, statuses = texts
-    previous = [None if row == _NONE else row for row in previous]
-    event_time = [None if moment == _NONE else moment for moment in event_time]
-    fields = zip(
-        rows, ids, previous, sessions, speakers, layers, statuses, importance, access_count, create_time, event_time,
-        strict=True,
-    )  # fmt: skip
-    mine, seen = reach.owner, reach.project_ids
-    return [
-        _CANDIDATE(one)
-        for one, owner, project in zip(fields, owners, projects, strict=True)
-        if owner == mine and project in seen
-    ]
+def _in_columns(rows: Collection[Sequence[Any]], names: Names) -> tuple[Integers, npt.NDArray[np.object_]]:
+    *columns, ids = zip(*rows, strict=True)
+    plain = [[ABSENT if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
+    texts = [list(map(names.number, column)) for column in columns[len(NUMBERS) :]]
+    return np.array([*plain, *texts], dtype=np.int64).T, objects(ids)
+
+
+def _within(reach: Reach, found: Candidates) -> Candidates:
+    """Leave out what is out of reach."""
+    find, owners, projects = found.names.find, found.numbers[:, _OWNER], found.numbers[:, _PROJECT]
+    seen = [projects == find(project) for project in reach.project_ids]
+    return found.where(reduce(np.logical_or, seen, np.False_) & (owners == find(reach.owner)))

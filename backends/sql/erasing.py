@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cache
@@ -33,9 +33,10 @@ _BESIDE = tuple(table for table in metadata.sorted_tables if "row" in table.c an
 class SqlErasureReads:
     """`memsvc.ports.erasing.ErasureReads`."""
 
-    def __init__(self, database: Database) -> None:
-        """Look into *database*."""
+    def __init__(self, database: Database, forget: Callable[[], None]) -> None:
+        """Look into *database*; *forget* drops what is kept in memory of what it held."""
         self._database = database
+        self._forget = forget
 
     def find(self, owner: str) -> Erasure | None:
         """Return the latest erasure of an owner."""
@@ -87,6 +88,7 @@ class SqlErasureReads:
         """Write the file anew."""
         with self._database.maintaining() as connection:
             self._database.driver.rewrite(connection)
+        self._forget()
 
 
 class SqlErasureWrites:

@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from backends.sql.candidates import COLUMNS, CandidateColumns, candidate_of_row, row_of_memory
+from backends.sql.candidates import COLUMNS, CandidateColumns, candidates_of_rows, row_of_memory
 from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
@@ -31,9 +32,10 @@ from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.query import Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach, Scope
+from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.metadata import Record
 
 _CANDIDATE_COLUMNS = tuple(memories.c[name] for name in COLUMNS)
@@ -41,7 +43,7 @@ _CANDIDATE_COLUMNS = tuple(memories.c[name] for name in COLUMNS)
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
 KEPT_CANDIDATES = 1 << 19
-"""Of how many memories, the latest ones, everything is kept that ranking needs: 90 MB when there are so many."""
+"""Of how many memories, the latest ones, everything is kept that ranking needs: 100 MB when there are so many."""
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 
@@ -106,14 +108,14 @@ class SqlMemoryReads(SqlHistoryReads):
         with self._database.snapshot() as connection:
             return read_page(connection, reach, where, order, after, limit)
 
-    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs."""
-        found, missing = self._ranked.found(list(dict.fromkeys(rows)), reach)
+        found, missing = self._ranked.found(np.unique(np.asarray(rows, dtype=np.int64)), reach)
         if missing:
             version = self._ranked.version
             read = self._read_candidates(missing, reach)
             self._ranked.keep(read, version)
-            found += map(candidate_of_row, read)
+            found = found.joined(candidates_of_rows(read))
         return found
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:

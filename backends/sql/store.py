@@ -83,7 +83,7 @@ class SqlMetadataStore:
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
         self._users = SqlUserReads(database)
-        self._erasures = SqlErasureReads(database)
+        self._erasures = SqlErasureReads(database, self._memories.ranked.clear)
         self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
         self._vault = SqlVaultBook(database)

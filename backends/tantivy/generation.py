@@ -15,11 +15,12 @@ from backends.tantivy.ranking import best_hits
 from backends.tantivy.schema import ENTRY, FINGERPRINT, ROW, build_schema, open_index
 from backends.tantivy.terms import Vocabulary, any_term
 from backends.tantivy.writer import TantivyWriter
-from memsvc.domain.entries import Hit, LexicalEntry
+from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.hits import Hits
 from memsvc.ports.index import Listed
 
 _PAGE = 10_000
@@ -115,7 +116,7 @@ class TantivyGeneration:
             seen = self._seen = _Seen(state, searcher, Vocabulary(searcher))
         return seen
 
-    def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+    def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> Hits:
         """Return the best entries, equal scores by entry id."""
         with translate():
             seen = self._now()

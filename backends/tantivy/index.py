@@ -14,12 +14,13 @@ from backends.tantivy.generation import TantivyGeneration
 from backends.tantivy.manifest import UnreadableManifestError, read_manifest, remove_manifest, write_manifest
 from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, LexicalEntry
+from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.hits import Hits
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
 
@@ -57,13 +58,13 @@ class TantivyLexicalIndex:
 
     def search(
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._require_open()
         if deadline.passed():
             raise DeadlineExceededError(NAME)
         if live is None or not terms:
-            return []
+            return Hits.of(())
         return live.search(terms, reach=reach, where=where, limit=limit)
 
     def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:

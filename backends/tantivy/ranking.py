@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tantivy import Query, Searcher
 
 from backends.tantivy.schema import ENTRY
-from memsvc.domain.entries import Hit, hits_of
+from memsvc.ports.hits import Hits
 
 _HALF = np.uint32(1 << 3)
 _KEPT_BITS = np.uint32(0xFFFF_FFF0)
@@ -20,12 +20,12 @@ _MOST = 16_384
 """Of more entries than this with the same score at the limit, those are returned that Tantivy meets first."""
 
 
-def best_hits(searcher: Searcher, query: Query, *, limit: int) -> list[Hit]:
+def best_hits(searcher: Searcher, query: Query, *, limit: int) -> Hits:
     """Return the best *limit* entries, equal scores by entry id."""
     # Tantivy allocates for as many hits as are asked for (and aborts the process), and panics at none.
     total = searcher.num_docs
     if min(limit, total) < 1:
-        return []
+        return Hits.of(())
     wanted = min(limit + _MARGIN, total)
     found = searcher.search(query, wanted, count=False).hits
     while (
@@ -36,7 +36,7 @@ def best_hits(searcher: Searcher, query: Query, *, limit: int) -> list[Hit]:
     entries = np.array(searcher.fast_field_values(ENTRY, [address for _, address in found]), np.int64)
     scores = _rounded([score for score, _ in found])
     order = np.lexsort((entries, -scores))[:limit]
-    return hits_of(entries[order].tolist(), scores[order].tolist())
+    return Hits(entries[order], scores[order].astype(np.float64))
 
 
 def _is_tied(one: float, other: float) -> bool:

@@ -7,10 +7,9 @@ anybody, the same on every replay, and leads back to the memory by a shift.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import NamedTuple
 
 from memsvc.domain.clock import to_micros
@@ -90,18 +89,10 @@ class LexicalEntry:
 
 
 class Hit(NamedTuple):
-    """An entry that a retriever found; a larger score is a better hit. A tuple, since a search makes hundreds."""
+    """An entry that a retriever found; a larger score is a better hit."""
 
     entry_id: int
     score: float
-
-
-_HIT: Callable[[Iterable[float]], Hit] = partial(tuple.__new__, Hit)
-
-
-def hits_of(entry_ids: Iterable[int], scores: Iterable[float]) -> list[Hit]:
-    """Return the hits of two columns of equal length, several times as fast as making them one by one."""
-    return list(map(_HIT, zip(entry_ids, scores, strict=True)))
 
 
 def attributes_of(memory: Memory) -> Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -117,14 +117,14 @@ class _Pending:
 
     __slots__ = ("_inner", "_take")
 
-    def __init__(self, inner: PendingSearch, take: Callable[[PendingSearch], list[Hit]]) -> None:
+    def __init__(self, inner: PendingSearch, take: Callable[[PendingSearch], Sequence[Hit]]) -> None:
         self._inner = inner
         self._take = take
 
-    def result(self) -> list[Hit]:
+    def result(self) -> Sequence[Hit]:
         """Return what was found."""
         return self._take(self._inner)
 
 
-def _result(pending: PendingSearch) -> list[Hit]:
+def _result(pending: PendingSearch) -> Sequence[Hit]:
     return pending.result()

@@ -31,7 +31,7 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
 
     def search(
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Sequence[Hit]:
         """Return at most *limit* entries that hold one of *terms* or more, best first, equal scores by entry id.
 
         A term of `FUZZY_MIN_LENGTH` characters or more that no entry holds is matched one edit away, with the

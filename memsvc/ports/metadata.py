@@ -14,11 +14,12 @@ from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Candidate, Order, PageCursor
+from memsvc.domain.query import Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
 from memsvc.ports.backup import StoreCopies
+from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.erasing import ErasureReads, ErasureWrites
@@ -101,11 +102,11 @@ class MemoryReads(HistoryReads, Protocol):
         """Return at most *limit* memories in *order* that come after the cursor. Every filter field is allowed."""
         ...
 
-    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
-        """Return what ranking needs of these memories, in any order, those not there left out."""
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
+        """Return what ranking needs of these memories, each once, in any order, those not there left out."""
         ...
 
-    def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:
+    def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> Sequence[Hit]:
         """Search the keyword table: at most *limit* hits, best first, equal scores by entry id.
 
         The score is min(0.3 * sum of the matched keywords' weights + 0.2 * number of matched keywords, 1). The entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,7 +28,7 @@ class VectorEntry:
 class PendingSearch(Protocol):
     """A search that was begun. One that nobody asks for its result costs nobody else anything."""
 
-    def result(self) -> list[Hit]:
+    def result(self) -> Sequence[Hit]:
         """Return what `VectorIndex.search` returns, or raise what it raises. At most once, from any thread."""
         ...
 
@@ -37,9 +37,9 @@ class PendingSearch(Protocol):
 class Deferred:
     """The pending search of an index that can begin none: all is done when the result is asked for."""
 
-    search: Callable[[], list[Hit]]
+    search: Callable[[], Sequence[Hit]]
 
-    def result(self) -> list[Hit]:
+    def result(self) -> Sequence[Hit]:
         """Search."""
         return self.search()
 
@@ -57,7 +57,7 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
 
     def search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
-    ) -> list[Hit]:
+    ) -> Sequence[Hit]:
         """Return at most *limit* entries of *view* within *reach*, best first, equal scores by entry id.
 
         Scores are cosine similarities of the stored vectors with *vector*: -1 to 1, larger is closer. A generation

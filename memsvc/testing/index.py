@@ -65,7 +65,7 @@ class IndexSeams(ABC, Generic[E, M]):
         where: Filter | None = None,
         limit: int = 100,
         deadline: Deadline = NO_HURRY,
-    ) -> list[Hit]:
+    ) -> Sequence[Hit]:
         """Search for everything."""
 
     @pytest.fixture

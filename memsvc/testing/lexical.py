@@ -83,7 +83,7 @@ class LexicalIndexContract(
         where: Filter | None = None,
         limit: int = 100,
         deadline: Deadline = NO_HURRY,
-    ) -> list[Hit]:
+    ) -> Sequence[Hit]:
         """Search for the needle."""
         lexical = cast("LexicalIndex", index)
         return lexical.search([NEEDLE], reach=reach, where=where, limit=limit, deadline=deadline)

@@ -39,7 +39,7 @@ LOOKS: dict[str, Look] = {
     "get_by_key": lambda store, memory, reach: store.memories.get_by_key(memory.key, reach=reach),
     "by_rows": lambda store, memory, reach: store.memories.by_rows([memory.row], reach=reach),
     "page": _pages,
-    "candidates": lambda store, memory, reach: store.memories.candidates([memory.row], reach=reach),
+    "candidates": lambda store, memory, reach: [*store.memories.candidates([memory.row], reach=reach)],
     "keyword_hits": lambda store, _, reach: store.memories.keyword_hits(["word"], reach=reach, where=None, limit=9),
     "keyword_hits where": lambda store, _, reach: store.memories.keyword_hits(
         ["word"], reach=reach, where=And(()), limit=9

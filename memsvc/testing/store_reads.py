@@ -36,7 +36,7 @@ class StoreReadsContract(StoreSeams):
         assert [candidate.row for candidate in store.memories.candidates([99, one.row, -1], reach=ADA)] == [one.row]
         assert store.memories.get([], reach=ADA) == {}
         assert store.memories.by_rows([], reach=ADA) == {}
-        assert store.memories.candidates([], reach=ADA) == []
+        assert [*store.memories.candidates([], reach=ADA)] == []
         assert store.memories.get_by_key("K", reach=ADA) is None
 
     def test_what_was_read_before_is_read_as_it_is_now(self, store: MetadataStore) -> None:
@@ -50,7 +50,7 @@ class StoreReadsContract(StoreSeams):
 
         assert seen() == seen() == ({memory.row: memory, gone.row: gone}, dict.fromkeys(rows, 0))
         assert store.memories.by_rows(rows, reach=reach_of("bob")) == {}
-        assert store.memories.candidates(rows, reach=reach_of("bob")) == []
+        assert [*store.memories.candidates(rows, reach=reach_of("bob"))] == []
         revised = revise(store, memory, title="T")
         purge(store, gone)
         assert seen() == seen() == ({memory.row: revised}, {memory.row: 0})

@@ -92,7 +92,7 @@ class StoreWritesContract(StoreSeams):
         [written] = insert(store, Record(full_memory(), chunks=CHUNKS))
         reach = reach_of("ada@example.org", tenant_id="租户")
 
-        assert store.memories.candidates([written.row, 99, written.row], reach=reach) == [
+        assert [*store.memories.candidates([written.row, 99, written.row], reach=reach)] == [
             Candidate(
                 row=written.row,
                 memory_id=written.id,

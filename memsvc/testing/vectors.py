@@ -72,12 +72,12 @@ class VectorIndexContract(
         where: Filter | None = None,
         limit: int = 100,
         deadline: Deadline = NO_HURRY,
-    ) -> list[Hit]:
+    ) -> Sequence[Hit]:
         """Search eastwards among the chunks."""
         vectors = cast("VectorIndex", index)
         return vectors.search(unit(*EAST), view=View.CHUNK, reach=reach, where=where, limit=limit, deadline=deadline)
 
-    def seek(self, index: VectorIndex, vector: Sequence[float], view: View = View.CHUNK) -> list[Hit]:
+    def seek(self, index: VectorIndex, vector: Sequence[float], view: View = View.CHUNK) -> Sequence[Hit]:
         """Search for a direction."""
         return index.search(unit(*vector), view=view, reach=REACH, limit=100, deadline=NO_HURRY)
 

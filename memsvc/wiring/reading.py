@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memsvc.domain.scope import Scope
-from memsvc.domain.scoring import Constants
 from memsvc.domain.session import SessionName
 from memsvc.engine.context.contexts import Contexts, Sources
 from memsvc.engine.context.core import Core
@@ -19,6 +18,7 @@ from memsvc.engine.read.ranking import Ranker
 from memsvc.engine.read.recall import Readers, Recall
 from memsvc.engine.read.refining import Refining
 from memsvc.engine.read.retrieval import Retrieval
+from memsvc.engine.read.scoring import Constants
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

@@ -17,7 +17,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.indexing import Chunk, Document
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Candidate, Degraded, Retriever, SearchQuery, candidate_of
+from memsvc.domain.query import Degraded, Retriever, SearchQuery, candidate_of
 from memsvc.domain.scope import Reach
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.history.bm25 import bm25
@@ -29,6 +29,7 @@ from memsvc.engine.read.recall import Readers
 from memsvc.engine.read.retrieval import Retrieved, table_terms
 from memsvc.engine.read.sources import Retrieves
 from memsvc.engine.write.drafting import chunks_of
+from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
 
@@ -119,11 +120,12 @@ class PastReads:
         self._states = states
         self._reads = states.past.reads
 
-    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs to know."""
-        documents = self._states.documents
-        live = self._reads.candidates([row for row in rows if row not in documents], reach=reach)
-        return live + [candidate_of(documents[row].memory) for row in rows if row in documents]
+        documents, wanted = self._states.documents, [int(row) for row in rows]
+        live = self._reads.candidates([row for row in wanted if row not in documents], reach=reach)
+        then = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
+        return live.joined(then)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return memories as they were; one that changed while the search was under way too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -33,7 +33,7 @@ Timing: TypeAlias = tuple[str, float, float]
 class DenseFound:
     """The hits of every view, and how long the stages took."""
 
-    hits: dict[View, list[Hit]] = field(default_factory=dict)
+    hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from memsvc.domain.entries import View
-from memsvc.domain.fusion import Fused, RankedList
-from memsvc.domain.query import Candidate, Explanation, Retriever, RetrieverScore
-from memsvc.domain.scoring import SCALE, Scored
+from memsvc.domain.query import Explanation, Retriever, RetrieverScore
+from memsvc.engine.read.fusion import Fused, RankedList
+from memsvc.engine.read.scoring import SCALE, Scored
 from memsvc.engine.read.weighing import Weighed
+from memsvc.ports.candidates import Candidates
 
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
 """The names of the dense lists; each view of tier E is a list of its own."""
@@ -19,32 +20,32 @@ Rankings: TypeAlias = Mapping[str, RankedList]
 """What each list holds, best first; empty lists are left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """All that ranking knew, to explain a score by."""
 
     rankings: Rankings
     fused: Fused
-    candidates: Sequence[Candidate]
+    candidates: Candidates
     scored: Scored
     weighed: Weighed
 
     def of(self, place: int) -> Explanation:
         """Explain the score of one of the candidates."""
-        row = self.candidates[place].row
+        row = int(self.candidates.rows[place])
         boosts = [boost for boost in self.scored.boosts_of(place) if boost != (SCALE, 1.0)]
         boosts += self.weighed.factors_of(place)
-        return Explanation(tuple(self._retrievers(row)), self.fused.totals[row], tuple(boosts))
+        return Explanation(tuple(self._retrievers(row)), self.fused.total_of(row), tuple(boosts))
 
     def _retrievers(self, row: int) -> list[RetrieverScore]:
         return [
             RetrieverScore(
                 Retriever.DENSE if name in DENSE.values() else Retriever(name),
-                ranking.rows.index(row) + 1,
+                place + 1,
                 ranking.score_of(row),
                 self.fused.normalized(name, row),
                 self.fused.share(name, row),
             )
             for name, ranking in self.rankings.items()
-            if row in ranking.rows
+            if (place := ranking.place_of(row)) >= 0
         ]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from memsvc.domain.clock import from_micros
 from memsvc.domain.entries import View
-from memsvc.domain.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.domain.memory import Layer, Status
 from memsvc.domain.query import (
-    Candidate,
     Explanation,
     Fusion,
     FusionMethod,
@@ -24,12 +23,14 @@ from memsvc.domain.query import (
     SearchQuery,
 )
 from memsvc.domain.scope import Reach, SessionVisibility
-from memsvc.domain.scoring import Constants, Scored, boosted, named_speakers
 from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
+from memsvc.engine.read.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.engine.read.retrieval import Retrieved
+from memsvc.engine.read.scoring import Column, Constants, Scored, boosted, named_speakers
 from memsvc.engine.read.sources import HitReads
 from memsvc.engine.read.weighing import above_zero, weighed
+from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.dates import date_match, mentioned_dates
 
 BM25 = Retriever.BM25.value
@@ -41,6 +42,7 @@ GIVEN_KEYWORDS = 0.5
 _DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
 WORDS_ALONE = 0.1
 """Its weight in a search by words without given ones: memories that only their keywords describe come last."""
+NO_DATES: Column = np.empty(0)
 NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 """A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
 
@@ -65,7 +67,7 @@ class Ranking(NamedTuple):
         return self._replace(score=self.score * factor)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
     """Every candidate at or above a query's min_score. Rankings are made of those that are asked for: few of hundreds.
 
@@ -74,7 +76,7 @@ class Ranked:
         is_cut: Whether there were candidates below the min_score.
     """
 
-    order: Sequence[int]
+    order: Integers
     is_cut: bool
     evidence: Evidence
     timings: tuple[Timing, ...]
@@ -85,31 +87,28 @@ class Ranked:
 
     def page(self, start: int, stop: int) -> list[Ranking]:
         """Return those from *start* to before *stop*, best first, equal scores by memory id."""
-        scores, candidates = self.evidence.weighed.scores, self.evidence.candidates
-        first, last = self._with_equals(start, min(stop, len(self)))
-        ordered = sorted((-scores[place], candidates[place].memory_id, place) for place in self.order[first:last])
-        shown = [place for *_, place in ordered[start - first : stop - first]]
-        entries = _best_entries(self.evidence.rankings, {candidates[place].row for place in shown})
-        return [
-            Ranking(scores[place], one.memory_id, one.row, entries[one.row], place)
-            for place, one in [(place, candidates[place]) for place in shown]
-        ]
+        stop = min(stop, len(self))
+        if start >= stop:
+            return []
+        evidence = self.evidence
+        first, last = self._with_equals(start, stop)
+        places = self.order[first:last]
+        ids, scores = evidence.candidates.ids[places].tolist(), evidence.weighed.scores[places].tolist()
+        ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
+        shown = ordered[start - first : stop - first]
+        rows = evidence.candidates.rows[[place for *_, place in shown]]
+        listed = zip(shown, rows.tolist(), _best_entries(evidence.rankings, rows), strict=True)
+        return [Ranking(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
 
     def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
         """Widen a page by those around it that have the same scores: only their ids tell who is on it."""
-        if start >= stop:
-            return start, start
-        scores, order = self.evidence.weighed.scores, self.order
-        top, bottom = scores[order[start]], scores[order[stop - 1]]
-        while start > 0 and scores[order[start - 1]] == top:
-            start -= 1
-        while stop < len(order) and scores[order[stop]] == bottom:
-            stop += 1
-        return start, stop
+        falling = -self.evidence.weighed.scores[self.order]
+        first = int(np.searchsorted(falling, falling[start], side="left"))
+        return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
 
     def holds(self, ranking: Ranking) -> bool:
         """Return whether the memory is among the candidates."""
-        return any(one.row == ranking.row for one in self.evidence.candidates)
+        return bool((self.evidence.candidates.rows == ranking.row).any())
 
     def explained(self, ranking: Ranking) -> Explanation:
         """Explain the score of one of these."""
@@ -138,12 +137,9 @@ class Ranker:
         rankings = _rankings(found)
         fused = _fused(query, rankings, found)
         between = time.perf_counter()
-        candidates = [
-            one
-            for one in self._reads.candidates(list(fused.totals), reach=reach)
-            if one.status != _DELETED and (one.layer != _PRIVATE or _may_be_shown(one, query))
-        ]
-        totals = [fused.totals[one.row] for one in candidates]
+        candidates = self._reads.candidates(fused.rows, reach=reach)
+        candidates = candidates.where(_may_be_shown(candidates, query))
+        totals = fused.totals_of(candidates.rows)
         scored = self._boosted(query, totals, candidates, rankings)
         weights = weighed(above_zero(totals, scored), candidates, query.weighting, now)
         order = _best_first(weights.scores, query.min_score)
@@ -151,16 +147,15 @@ class Ranker:
         is_cut = len(order) < len(candidates)
         return Ranked(order, is_cut, Evidence(rankings, fused, candidates, scored, weights), timings)
 
-    def _boosted(
-        self, query: SearchQuery, totals: Sequence[float], candidates: Sequence[Candidate], rankings: Rankings
-    ) -> Scored:
+    def _boosted(self, query: SearchQuery, totals: Column, candidates: Candidates, rankings: Rankings) -> Scored:
         if _method(query) is not FusionMethod.DEFAULT:
-            return boosted(totals, candidates, lexical=None, named=frozenset(), dates=(), constants=NO_BOOSTS)
+            return boosted(totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS)
+        speakers = map(candidates.names.text, set(candidates.speakers.tolist()))
         return boosted(
             totals,
             candidates,
             lexical=rankings.get(BM25),
-            named=named_speakers(query.text, {one.speaker for one in candidates}),
+            named=named_speakers(query.text, speakers),
             dates=_dates(query.text, candidates),
             constants=self._constants,
         )
@@ -171,19 +166,22 @@ def _method(query: SearchQuery) -> FusionMethod:
     return FusionMethod.DEFAULT if query.mode is Mode.SEMANTIC else query.fusion.method
 
 
-def _may_be_shown(candidate: Candidate, query: SearchQuery) -> bool:
-    """Return whether the store, which is ahead of the indexes, still lets the caller know of a private memory."""
+def _may_be_shown(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_]:
+    """Tell which the store, which is ahead of the indexes, still has, and lets the caller know of if it is private."""
+    find = candidates.names.find
+    is_there: npt.NDArray[np.bool_] = candidates.statuses != find(_DELETED)
     if query.selection.sessions is SessionVisibility.ALL:
-        return True
-    session_id = query.scope.session_id
-    return session_id != "" and candidate.session_id == session_id
+        return is_there
+    is_hidden = candidates.layers == find(_PRIVATE)
+    if session_id := query.scope.session_id:
+        is_hidden &= candidates.sessions != find(session_id)
+    is_there &= ~is_hidden
+    return is_there
 
 
-def _best_first(scores: Sequence[float], least: float) -> list[int]:
-    everything = range(len(scores))
-    order = [*everything] if least <= 0.0 else [place for place in everything if scores[place] >= least]
-    order.sort(key=scores.__getitem__, reverse=True)
-    return order
+def _best_first(scores: Column, least: float) -> Integers:
+    order = np.argsort(-scores)
+    return order if least <= 0.0 else order[scores[order] >= least]
 
 
 def _rankings(found: Retrieved) -> Rankings:
@@ -221,10 +219,7 @@ def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
 
 
 def _cut(rankings: Rankings) -> Rankings:
-    return {
-        name: ranking.with_scores([min(max(score, 0.0), 1.0) for score in ranking.scores])
-        for name, ranking in rankings.items()
-    }
+    return {name: ranking.with_scores(np.clip(ranking.scores, 0.0, 1.0)) for name, ranking in rankings.items()}
 
 
 def _weight(fusion: Fusion, retriever: Retriever) -> float:
@@ -238,19 +233,20 @@ def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
     return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
 
 
-def _best_entries(rankings: Rankings, rows: AbstractSet[int]) -> dict[int, int]:
+def _best_entries(rankings: Rankings, rows: Integers) -> list[int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
-    chosen: dict[int, int] = {}
+    chosen = np.zeros(len(rows), dtype=np.int64)
     for name in reversed((BM25, *DENSE.values(), TABLE)):
         if name in rankings:
-            listed = zip(rankings[name].rows, rankings[name].entries, strict=True)
-            chosen |= {row: entry for row, entry in listed if row in rows}
-    return chosen
+            is_it = rows[:, np.newaxis] == rankings[name].rows
+            chosen = np.where(is_it.any(axis=1), rankings[name].entries[is_it.argmax(axis=1)], chosen)
+    entries: list[int] = chosen.tolist()
+    return entries
 
 
-def _dates(text: str, candidates: Sequence[Candidate]) -> list[float]:
+def _dates(text: str, candidates: Candidates) -> Column:
     mentions = mentioned_dates(text)
     if not mentions:
-        return []
-    times = [one.event_time for one in candidates]
-    return [0.0 if time is None else date_match(mentions, from_micros(time)) for time in times]
+        return NO_DATES
+    times = candidates.event_times.tolist()
+    return np.array([0.0 if time == ABSENT else date_match(mentions, from_micros(time)) for time in times])

@@ -41,9 +41,9 @@ class Retrieved:
     """What the retrievers found: the dense hits by view, the lexical hits, the keyword table's, and what failed."""
 
     asked: frozenset[Retriever] = frozenset()
-    dense: dict[View, list[Hit]] = field(default_factory=dict)
-    bm25: list[Hit] = field(default_factory=list)
-    keyword_table: list[Hit] = field(default_factory=list)
+    dense: dict[View, Sequence[Hit]] = field(default_factory=dict)
+    bm25: Sequence[Hit] = field(default_factory=list)
+    keyword_table: Sequence[Hit] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
     degraded: list[Degraded] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)

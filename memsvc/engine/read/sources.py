@@ -7,16 +7,16 @@ from typing import Protocol
 
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Candidate
 from memsvc.domain.scope import Reach
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.retrieval import Retrieved
+from memsvc.ports.candidates import Candidates, Rows
 
 
 class HitReads(Protocol):
     """Reads what ranking and showing need; `memsvc.ports.metadata.MemoryReads` is one."""
 
-    def candidates(self, rows: Sequence[int], *, reach: Reach) -> list[Candidate]:
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs of these memories, in any order, those not there left out."""
         ...
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from memsvc.domain.query import Candidate, Weighting
-from memsvc.domain.scoring import Column, Scored, layer_boost, time_factor
+import numpy as np
+
+from memsvc.domain.query import Weighting
+from memsvc.engine.read.scoring import Column, Scored, layer_boosts, time_factors
+from memsvc.ports.candidates import Candidates
 
 TIME_WEIGHTING = "time_weighting"
 LAYER = "layer"
@@ -16,7 +18,11 @@ LEAST = 1e-6
 """Scores that would be 0 or less are brought between 0 and this: however little two memories fit, one fits better."""
 
 
-@dataclass(frozen=True, slots=True)
+def _nothing() -> Column:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Weighed:
     """Final scores of the candidates, and the factors that led to them.
 
@@ -26,41 +32,39 @@ class Weighed:
     """
 
     scores: Column
-    times: Column = field(default_factory=list)
-    layers: Column = field(default_factory=list)
+    times: Column = field(default_factory=_nothing)
+    layers: Column = field(default_factory=_nothing)
     ceiling: float = 1.0
 
     def factors_of(self, place: int) -> tuple[tuple[str, float], ...]:
         """Return what a candidate's score was multiplied by, in order; factors of 1 are left out."""
         factors = (
-            (TIME_WEIGHTING, self.times[place] if self.times else 1.0),
-            (LAYER, self.layers[place] if self.layers else 1.0),
+            (TIME_WEIGHTING, float(self.times[place]) if len(self.times) else 1.0),
+            (LAYER, float(self.layers[place]) if len(self.layers) else 1.0),
             (CEILING, self.ceiling),
         )
         return tuple((name, factor) for name, factor in factors if factor != 1.0)
 
 
-def above_zero(fused: Sequence[float], scored: Scored) -> Column:
+def above_zero(fused: Column, scored: Scored) -> Column:
     """Return the scores with those at 0 spread over what lies below `LEAST`, in the order of their sums."""
+    is_low = scored.scores <= LEAST
+    if not is_low.any():
+        return scored.scores
+    sums = fused[is_low]
+    for column in scored.boosts.values():
+        sums = sums + column[is_low]
     scores = scored.scores.copy()
-    for place in [place for place, score in enumerate(scores) if score <= LEAST]:
-        added = sum(column[place] for column in scored.boosts.values())
-        scores[place] = LEAST * (1.0 + max(-1.0, (fused[place] + added) * scored.scale)) / (1.0 + LEAST)
+    scores[is_low] = LEAST * (1.0 + np.maximum(-1.0, sums * scored.scale)) / (1.0 + LEAST)
     return scores
 
 
-def weighed(scores: Column, candidates: Sequence[Candidate], weighting: Weighting | None, now: datetime) -> Weighed:
+def weighed(scores: Column, candidates: Candidates, weighting: Weighting | None, now: datetime) -> Weighed:
     """Return the final scores. When one lies above 1, all are brought back by one factor: the order stays."""
     if weighting is None:
-        is_within = max(scores, default=0.0) <= 1.0
-        return Weighed(scores if is_within else [min(1.0, score) for score in scores])
-    layers = [layer_boost(one.layer, weighting) for one in candidates]
-    factors = [time_factor(one, now, weighting) for one in candidates]
-    lifted = [score * factor for score, factor in zip(scores, factors, strict=True)]
-    ceiling = 1.0 / max(1.0, *lifted) if lifted else 1.0
-    return Weighed(
-        [min(1.0, score * ceiling) for score in lifted],
-        [factor / layer for factor, layer in zip(factors, layers, strict=True)],
-        layers,
-        ceiling,
-    )
+        return Weighed(np.minimum(1.0, scores))
+    layers = layer_boosts(candidates, weighting)
+    factors = time_factors(candidates, now, weighting)
+    lifted = scores * factors
+    ceiling = 1.0 / float(lifted.max(initial=1.0))
+    return Weighed(np.minimum(1.0, lifted * ceiling), factors / layers, layers, ceiling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def begun(index: QdrantEdgeIndex, *, deadline: Deadline = NO_HURRY) -> PendingSe
     return index.begin_search(unit(1, 0, 0), view=View.CHUNK, reach=REACH, limit=100, deadline=deadline)
 
 
-def rows(hits: list[Hit]) -> list[int]:
+def rows(hits: Sequence[Hit]) -> list[int]:
     """Return the rows of the hits, ascending."""
     return sorted(row_of(hit.entry_id) for hit in hits)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -38,11 +38,11 @@ class Place:
     vectors: QdrantServerIndex
     words: QdrantSparseIndex
 
-    def near(self, deadline: Deadline = NO_HURRY) -> list[Hit]:
+    def near(self, deadline: Deadline = NO_HURRY) -> Sequence[Hit]:
         """Search by meaning."""
         return self.vectors.search(unit(*EAST), view=View.CHUNK, reach=REACH, limit=9, deadline=deadline)
 
-    def named(self, deadline: Deadline = NO_HURRY) -> list[Hit]:
+    def named(self, deadline: Deadline = NO_HURRY) -> Sequence[Hit]:
         """Search by words."""
         return self.words.search(["tea"], reach=REACH, limit=9, deadline=deadline)
 
@@ -75,7 +75,7 @@ def place() -> Iterator[Place]:
         words.close()
 
 
-def eventually(ask: Callable[[], list[Hit]]) -> list[Hit]:
+def eventually(ask: Callable[[], Sequence[Hit]]) -> Sequence[Hit]:
     """Return what is found once the server is found again."""
     until = time.monotonic() + PATIENCE
     while True:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.fusion import RankedList
 from memsvc.domain.query import Candidate, Weighting
-from memsvc.domain.scoring import (
+from memsvc.engine.read.fusion import RankedList
+from memsvc.engine.read.scoring import (
     DATE,
     MAX_ACCESS_FACTOR,
     NEIGHBOUR,
@@ -22,8 +23,9 @@ from memsvc.domain.scoring import (
     Scored,
     boosted,
     named_speakers,
-    time_factor,
+    time_factors,
 )
+from memsvc.ports.candidates import Candidates
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
 CONSTANTS = Constants()
@@ -57,6 +59,16 @@ def _candidate(
     )
 
 
+def _listed(scores: dict[int, float]) -> RankedList:
+    rows = np.array([*scores], np.int64)
+    return RankedList(rows, rows, np.array([*scores.values()], np.float64))
+
+
+def _time_factor(candidate: Candidate, weighting: Weighting) -> float:
+    [factor] = time_factors(Candidates.of([candidate]), NOW, weighting).tolist()
+    return float(factor)
+
+
 def _score(
     fused: dict[int, float],
     *candidates: Candidate,
@@ -66,11 +78,11 @@ def _score(
 ) -> Scored:
     """Score the candidates; *lexical* is best first."""
     return boosted(
-        [fused[one.row] for one in candidates],
-        candidates,
-        lexical=RankedList([*lexical], [*lexical], [*lexical.values()]) if lexical else None,
+        np.array([fused[one.row] for one in candidates], np.float64),
+        Candidates.of(candidates),
+        lexical=_listed(lexical) if lexical else None,
         named=named,
-        dates=[dates.get(one.row, 0.0) for one in candidates] if dates else (),
+        dates=np.array([dates.get(one.row, 0.0) for one in candidates] if dates else (), np.float64),
         constants=CONSTANTS,
     )
 
@@ -122,7 +134,7 @@ def test_other_speakers_than_the_one_named_lose() -> None:
 
     scored = _score({1: 0.5, 2: 0.5, 3: 0.5}, *candidates, named=frozenset({"Anna"}))
 
-    assert scored.boosts[SPEAKER] == [0.0, -0.15, 0.0]
+    assert scored.boosts[SPEAKER].tolist() == [0.0, -0.15, 0.0]
 
 
 @pytest.mark.parametrize("named", [frozenset(), frozenset({"Anna", "Ben"}), frozenset({"Carol"})])
@@ -189,7 +201,7 @@ def test_age_importance_and_use_multiply() -> None:
     """The factor is that of the formula, by the time it happened."""
     candidate = _candidate(1, happened=NOW - timedelta(days=60), importance=3, access_count=9)
 
-    factor = time_factor(candidate, NOW, Weighting(decay_factor=0.95))
+    factor = _time_factor(candidate, Weighting(decay_factor=0.95))
 
     assert factor == pytest.approx(0.95**2 * 0.92 * 1.1)
 
@@ -198,21 +210,21 @@ def test_without_an_event_the_time_of_writing_counts() -> None:
     """Age is measured from create_time when nothing says when it happened."""
     candidate = _candidate(1, created=NOW - timedelta(days=30))
 
-    assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(0.5)
+    assert _time_factor(candidate, Weighting(decay_factor=0.5)) == pytest.approx(0.5)
 
 
 def test_the_future_is_as_good_as_today() -> None:
     """A memory dated ahead is not lifted above the present."""
     candidate = _candidate(1, happened=NOW + timedelta(days=400))
 
-    assert time_factor(candidate, NOW, Weighting(decay_factor=0.5)) == pytest.approx(1.0)
+    assert _time_factor(candidate, Weighting(decay_factor=0.5)) == pytest.approx(1.0)
 
 
 def test_use_lifts_no_further_than_the_ceiling() -> None:
     """However often a memory is read, the factor stays at most 1.3."""
     often = _candidate(1, access_count=10**9)
 
-    assert time_factor(often, NOW, NO_DECAY) == pytest.approx(MAX_ACCESS_FACTOR)
+    assert _time_factor(often, NO_DECAY) == pytest.approx(MAX_ACCESS_FACTOR)
 
 
 @pytest.mark.parametrize(("layer", "expected"), [("CORE", 3.0), ("LONG_TERM", 2.0), ("SESSION", 1.0)])
@@ -220,4 +232,4 @@ def test_layers_are_boosted(layer: str, expected: float) -> None:
     """Core and long-term memories have boosts of their own."""
     weighting = Weighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
 
-    assert time_factor(_candidate(1, layer=layer), NOW, weighting) == pytest.approx(expected)
+    assert _time_factor(_candidate(1, layer=layer), weighting) == pytest.approx(expected)

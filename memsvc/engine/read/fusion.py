@@ -6,11 +6,15 @@ All is kept by column, and not by memory: a search ranks hundreds of memories, a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, Hit
 from memsvc.domain.query import Normalization
+from memsvc.ports.candidates import Integers
+from memsvc.ports.hits import Hits, Numbers
 
 RANK_CONSTANT = 60
 """Damps the weight of the very first ranks (Cormack et al., 2009)."""
@@ -19,60 +23,76 @@ _PAIR = 2
 _ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RankedList:
     """What one list holds, best first: memories, each by its best entry and with its score."""
 
-    rows: Sequence[int]
-    entries: Sequence[int]
-    scores: Sequence[float]
+    rows: Integers
+    entries: Integers
+    scores: Numbers
 
     def __len__(self) -> int:
         """Return how many memories the list holds."""
         return len(self.rows)
 
+    def place_of(self, row: int) -> int:
+        """Return a memory's place, counted from 0; -1 when the list does not hold it."""
+        places = np.flatnonzero(self.rows == row)
+        return int(places[0]) if len(places) else -1
+
     def score_of(self, row: int) -> float:
         """Return a memory's score; 0 when the list does not hold it."""
-        return self.scores[self.rows.index(row)] if row in self.rows else 0.0
+        place = self.place_of(row)
+        return 0.0 if place < 0 else float(self.scores[place])
 
-    def with_scores(self, scores: Sequence[float]) -> RankedList:
+    def with_scores(self, scores: Numbers) -> RankedList:
         """Return the same memories with other scores."""
         return RankedList(self.rows, self.entries, scores)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """The numbers that a list gives its memories, (score - low) / span: worked out for the few that are explained."""
+    """The numbers that a list gives its memories: (score - low) / span."""
 
     ranking: RankedList
     low: float = 0.0
     span: float = 1.0
 
-    def weighted(self, weight: float) -> Iterable[tuple[int, float]]:
-        """Return the rows, and their numbers times *weight*."""
-        low, span = self.low, self.span
-        return zip(self.ranking.rows, [weight * ((score - low) / span) for score in self.ranking.scores], strict=True)
+    def weighted(self, weight: float) -> Numbers:
+        """Return the numbers times *weight*, in the order of the list."""
+        numbers: Numbers = weight * ((self.ranking.scores - self.low) / self.span)
+        return numbers
 
     def number(self, row: int) -> float:
         """Return a memory's number; 0 when the list does not hold it."""
-        return (self.ranking.score_of(row) - self.low) / self.span if row in self.ranking.rows else 0.0
+        return (self.ranking.score_of(row) - self.low) / self.span if self.ranking.place_of(row) >= 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fused:
     """What fusion made of the lists.
 
     Attributes:
-        totals: The fused score of every row that a list of some weight holds, in no order that matters.
+        rows: Every row that a list of some weight holds, once, ascending.
+        totals: The fused score of each.
         columns: By list: the numbers that it gives its memories, before its weight.
         weights: By list: what its numbers are multiplied by before they are added.
         is_normalized: Whether the numbers are scores, rather than made of ranks.
     """
 
-    totals: dict[int, float]
+    rows: Integers
+    totals: Numbers
     columns: dict[str, Column]
     weights: dict[str, float]
     is_normalized: bool = True
+
+    def totals_of(self, rows: Integers) -> Numbers:
+        """Return the fused scores of some of the rows."""
+        return self.totals[np.searchsorted(self.rows, rows)]
+
+    def total_of(self, row: int) -> float:
+        """Return the fused score of one of the rows."""
+        return float(self.totals[np.searchsorted(self.rows, row)])
 
     def normalized(self, name: str, row: int) -> float:
         """Return a memory's score in a list as it went into the sum, before its weight; 0 when only ranks count."""
@@ -80,30 +100,27 @@ class Fused:
 
     def share(self, name: str, row: int) -> float:
         """Return how much of a memory's total comes from a list: all of it when no other list holds the memory."""
-        holders = [other for other, column in self.columns.items() if row in column.ranking.rows]
+        holders = [other for other, column in self.columns.items() if column.ranking.place_of(row) >= 0]
         if name not in holders:
             return 0.0
-        return self.totals[row] if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
+        return self.total_of(row) if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
 
     def scaled(self, factor: float) -> Fused:
         """Return the same with all totals multiplied."""
-        totals = {row: total * factor for row, total in self.totals.items()}
         weights = {name: weight * factor for name, weight in self.weights.items()}
-        return replace(self, totals=totals, weights=weights)
+        return replace(self, totals=self.totals * factor, weights=weights)
 
 
 def best_per_row(hits: Sequence[Hit]) -> RankedList:
     """Return the memories of *hits*, which are best first, in order of their best entries."""
-    entries = [hit[0] for hit in hits]
-    scores = [hit[1] for hit in hits]
-    rows = [entry >> _ROW_SHIFT for entry in entries]  # `row_of`, in place: searches do this hundreds of times
-    if len(set(rows)) == len(rows):
+    columns = Hits.of(hits)
+    entries, scores = columns.entries, columns.scores
+    rows = entries >> _ROW_SHIFT
+    firsts = np.unique(rows, return_index=True)[1]
+    if len(firsts) == len(rows):
         return RankedList(rows, entries, scores)
-    firsts: dict[int, int] = {}
-    for place, row in enumerate(rows):
-        firsts.setdefault(row, place)
-    places = firsts.values()
-    return RankedList([*firsts], [entries[place] for place in places], [scores[place] for place in places])
+    firsts.sort()
+    return RankedList(rows[firsts], entries[firsts], scores[firsts])
 
 
 def reciprocal_rank(
@@ -121,7 +138,7 @@ def reciprocal_rank(
     """
     used = _used(rankings, weights)
     columns = {name: _reciprocal(rankings[name], constant) for name in used}
-    return Fused(_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
+    return Fused(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
 
 
 def weighted_sum(
@@ -143,7 +160,7 @@ def weighted_sum(
     is_scaled = normalization is Normalization.MIN_MAX
     columns = {name: _min_max(rankings[name]) if is_scaled else Column(rankings[name]) for name in used}
     shares = {name: weight / whole for name, weight in used.items()}
-    return Fused(_totals(columns, shares, single_retriever_factor), columns, shares)
+    return Fused(*_totals(columns, shares, single_retriever_factor), columns, shares)
 
 
 def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
@@ -153,43 +170,38 @@ def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> d
 
 def _reciprocal(ranking: RankedList, constant: int) -> Column:
     first = constant + 1
-    return Column(ranking.with_scores([1.0 / rank for rank in range(first, first + len(ranking))]))
+    return Column(ranking.with_scores(1.0 / np.arange(first, first + len(ranking))))
 
 
 def _min_max(ranking: RankedList) -> Column:
-    best, low = ranking.scores[0], ranking.scores[-1]
-    return Column(ranking, low, best - low) if best > low else Column(ranking.with_scores([1.0] * len(ranking)))
+    best, low = float(ranking.scores[0]), float(ranking.scores[-1])
+    return Column(ranking, low, best - low) if best > low else Column(ranking.with_scores(np.ones(len(ranking))))
 
 
 def _totals(
     columns: Mapping[str, Column], weights: Mapping[str, float], single_retriever_factor: float
-) -> dict[int, float]:
-    if len(columns) <= _PAIR and single_retriever_factor == 1.0:
-        return _pair_totals([(column, weights[name]) for name, column in columns.items()])
-    parts: dict[int, list[float]] = {}
-    for name, column in columns.items():
-        for row, share in column.weighted(weights[name]):
-            if row in parts:
-                parts[row].append(share)
-            else:
-                parts[row] = [share]
-    # fsum, because the last bit of a plain sum depends on the order of the lists.
-    return {
-        row: math.fsum(added) if len(added) > 1 else added[0] * single_retriever_factor for row, added in parts.items()
-    }
+) -> tuple[Integers, Numbers]:
+    """Return the rows of all columns, ascending, and their sums."""
+    if not columns:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    held = [column.ranking.rows for column in columns.values()]
+    shares = [column.weighted(weights[name]) for name, column in columns.items()]
+    rows, places = np.unique(np.concatenate(held), return_inverse=True)
+    if len(columns) <= _PAIR:
+        totals: Numbers = np.bincount(places, np.concatenate(shares), len(rows)).astype(np.float64, copy=False)
+    else:
+        totals = _sums_of_many(shares, places, len(rows))
+    if single_retriever_factor != 1.0:
+        totals[np.bincount(places, minlength=len(rows)) == 1] *= single_retriever_factor
+    return rows, totals
 
 
-def _pair_totals(columns: Sequence[tuple[Column, float]]) -> dict[int, float]:
-    """Add up two lists or fewer: the order of two numbers does not matter to their sum."""
-    totals: dict[int, float] = {}
-    for column, weight in columns:
-        shares = column.weighted(weight)
-        if not totals:
-            totals = dict(shares)
-            continue
-        for row, share in shares:
-            if row in totals:
-                totals[row] += share
-            else:
-                totals[row] = share
-    return totals
+def _sums_of_many(shares: Sequence[Numbers], places: Integers, count: int) -> Numbers:
+    """Add up ascending: the last bit of a sum depends on the order, which must not be that of the lists."""
+    table, start = np.zeros((len(shares), count)), 0
+    for line, some in zip(table, shares, strict=True):
+        line[places[start : start + len(some)]] = some
+        start += len(some)
+    table.sort(axis=0)
+    sums: Numbers = table.sum(axis=0)
+    return sums

@@ -7,18 +7,21 @@ Measured, not invented: every constant is a setting, and its default comes out o
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from memsvc.domain.clock import to_micros
-from memsvc.domain.fusion import RankedList
 from memsvc.domain.memory import Layer
-from memsvc.domain.query import Candidate, Weighting
+from memsvc.domain.query import Weighting
 from memsvc.domain.remembered import remembered
+from memsvc.engine.read.fusion import RankedList
+from memsvc.ports.candidates import ABSENT, Candidates, Integers
 
 NEIGHBOUR = "neighbour"
 SESSION = "session"
@@ -32,13 +35,15 @@ ROLES = frozenset(
 )
 """Speakers that are parts in a conversation. "How does the user log in?" names nobody."""
 
-Column: TypeAlias = list[float]
+Column: TypeAlias = npt.NDArray[np.float64]
 """A number for each candidate, in the order of the candidates."""
 
 _MICROS_PER_DAY = 86_400_000_000
 _DAYS_PER_DECAY = 30
 _MOST_IMPORTANT = 5
 _MIN_FIRST_NAME = 3
+_NONE: Column = np.empty(0)
+"""A column that nobody has a number in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +85,17 @@ class Scored:
 
         A boost of 0 is left out.
         """
-        added = [(name, column[place]) for name, column in self.boosts.items() if column[place]]
+        added = [(name, float(column[place])) for name, column in self.boosts.items() if column[place]]
         return (*added, (SCALE, self.scale))
 
 
 def boosted(
-    fused: Sequence[float],
-    candidates: Sequence[Candidate],
+    fused: Column,
+    candidates: Candidates,
     *,
     lexical: RankedList | None,
     named: frozenset[str],
-    dates: Sequence[float],
+    dates: Column,
     constants: Constants,
 ) -> Scored:
     """Return the final scores of *candidates*, in 0..1.
@@ -104,19 +109,19 @@ def boosted(
         dates: How well each candidate's time meets the dates that the query names, in 0..1; empty when it names none.
         constants: The weights.
     """
-    places: dict[int | None, int] = dict(zip([one.row for one in candidates], range(len(candidates)), strict=True))
+    places = _Places(candidates.rows)
     columns = {
         NEIGHBOUR: _neighbour(fused, candidates, places, constants.neighbour),
         SESSION: _session(candidates, places, lexical, constants),
-        DATE: [constants.date * match for match in dates],
+        DATE: constants.date * dates,
         SPEAKER: _speaker(candidates, named, constants.speaker),
     }
-    boosts = {name: column for name, column in columns.items() if any(column)}
+    boosts = {name: column for name, column in columns.items() if column.any()}
     sums = fused
     for column in boosts.values():
-        sums = [score + boost for score, boost in zip(sums, column, strict=True)]
+        sums = sums + column
     scale = constants.scale
-    return Scored([score * scale if score > 0.0 else 0.0 for score in sums], boosts, scale)
+    return Scored(np.where(sums > 0.0, sums * scale, 0.0), boosts, scale)
 
 
 def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -128,75 +133,91 @@ def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
     return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
 
 
-def time_factor(candidate: Candidate, now: datetime, weighting: Weighting) -> float:
-    """Return the factor of age, importance, use and layer that a score is multiplied by when time is to count.
+def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> Column:
+    """Return the factors of age, importance, use and layer that scores are multiplied by when time is to count.
 
     decay_factor ** (days / 30) * (0.8 + 0.2 * importance / 5) * (1 + 0.1 * log10(access_count + 1)) * boost of the
     layer, the third at most `MAX_ACCESS_FACTOR`. Days count from when it happened, or else from when it was written;
     the future counts as today.
     """
-    happened = candidate.create_time if candidate.event_time is None else candidate.event_time
-    days = max(0, to_micros(now) - happened) / _MICROS_PER_DAY
-    age = math.pow(weighting.decay_factor, days / _DAYS_PER_DECAY)
-    importance = 0.8 + 0.2 * candidate.importance / _MOST_IMPORTANT
-    access = min(1.0 + 0.1 * math.log10(candidate.access_count + 1), MAX_ACCESS_FACTOR)
-    return age * importance * access * layer_boost(candidate.layer, weighting)
+    events = candidates.event_times
+    happened = np.where(events == ABSENT, candidates.create_times, events)
+    days = np.maximum(0, to_micros(now) - happened) / _MICROS_PER_DAY
+    age = np.power(weighting.decay_factor, days / _DAYS_PER_DECAY)
+    importance = 0.8 + 0.2 * candidates.importances / _MOST_IMPORTANT
+    access = np.minimum(1.0 + 0.1 * np.log10(candidates.access_counts + 1.0), MAX_ACCESS_FACTOR)
+    factors: Column = age * importance * access * layer_boosts(candidates, weighting)
+    return factors
 
 
-def layer_boost(layer: str, weighting: Weighting) -> float:
-    """Return the part of `time_factor` that is the layer's."""
-    if layer == Layer.CORE:
-        return weighting.core_boost
-    return weighting.long_term_boost if layer == Layer.LONG_TERM else 1.0
+def layer_boosts(candidates: Candidates, weighting: Weighting) -> Column:
+    """Return the part of `time_factors` that is the layers'."""
+    find, boosts = candidates.names.find, np.ones(len(candidates))
+    boosts[candidates.layers == find(Layer.CORE.value)] = weighting.core_boost
+    boosts[candidates.layers == find(Layer.LONG_TERM.value)] = weighting.long_term_boost
+    return boosts
 
 
-def _neighbour(
-    fused: Sequence[float], candidates: Sequence[Candidate], places: Mapping[int | None, int], weight: float
-) -> Column:
+class _Places:
+    """Where the candidates have a row."""
+
+    def __init__(self, rows: Integers) -> None:
+        self._order = np.argsort(rows)
+        self._rows = rows[self._order]
+
+    def of(self, wanted: Integers) -> tuple[npt.NDArray[np.bool_], Integers]:
+        """Return which of the wanted rows there are, and the places of these."""
+        if not len(self._rows):
+            return np.zeros(len(wanted), dtype=bool), np.empty(0, dtype=np.int64)
+        nearest = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)
+        is_there = self._rows[nearest] == wanted
+        return is_there, self._order[nearest[is_there]]
+
+
+def _neighbour(fused: Column, candidates: Candidates, places: _Places, weight: float) -> Column:
     """Give each memory its share of the better one of the two beside it, where these are candidates too."""
-    beside = [places.get(one.previous_row) for one in candidates]
-    best = [0.0] * len(candidates)
-    for place, previous in [(place, previous) for place, previous in enumerate(beside) if previous is not None]:
-        share = weight * fused[previous]
-        if share > best[place]:  # noqa: PLR1730 - in the loops of a search `max` takes three times as long
-            best[place] = share
-        share = weight * fused[place]
-        if share > best[previous]:  # noqa: PLR1730
-            best[previous] = share
+    has_previous, previous = places.of(candidates.previous_rows)
+    best = np.zeros(len(candidates))
+    best[has_previous] = weight * fused[previous]
+    np.maximum.at(best, previous, weight * fused[has_previous])
     return best
 
 
-def _session(
-    candidates: Sequence[Candidate], places: Mapping[int | None, int], lexical: RankedList | None, constants: Constants
-) -> Column:
+def _session(candidates: Candidates, places: _Places, lexical: RankedList | None, constants: Constants) -> Column:
     """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
     if lexical is None:
-        return []
-    sessions = [one.session_id for one in candidates]
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    for place, score in zip(map(places.get, lexical.rows), lexical.scores, strict=True):
-        if place is None:
-            continue
-        session = sessions[place]
-        count = counts.get(session, 0)
-        if count < constants.session_hits:
-            counts[session] = count + 1
-            sums[session] = sums.get(session, 0.0) + score
-    sums.pop("", None)
-    most = max(sums.values(), default=0.0)
+        return _NONE
+    is_there, found = places.of(lexical.rows)
+    sessions, groups = np.unique(candidates.sessions[found], return_inverse=True)
+    sums = _sums_of_first(groups, lexical.scores[is_there], len(sessions), constants.session_hits)
+    sums[sessions == 0] = 0.0
+    most = float(sums.max(initial=0.0))
     if not most:
-        return []
-    shares = {session: constants.session * total / most for session, total in sums.items()}
-    return [shares.get(session, 0.0) for session in sessions]
+        return _NONE
+    nearest = np.minimum(np.searchsorted(sessions, candidates.sessions), len(sessions) - 1)
+    shares = np.where(sessions[nearest] == candidates.sessions, sums[nearest], 0.0)
+    column: Column = constants.session * shares / most
+    return column
 
 
-def _speaker(candidates: Sequence[Candidate], named: frozenset[str], weight: float) -> Column:
-    speakers = {one.speaker for one in candidates} - {""} if named else frozenset()
-    others = speakers - named
-    if others == speakers:
-        return []
-    return [-weight if one.speaker in others else 0.0 for one in candidates]
+def _sums_of_first(groups: Integers, scores: Column, count: int, most: int) -> Column:
+    """Add up by group the first *most* scores of each."""
+    order = np.argsort(groups, kind="stable")
+    sorted_groups = groups[order]
+    begins = np.searchsorted(sorted_groups, sorted_groups)
+    first = order[np.arange(len(order)) - begins < most]
+    sums: Column = np.bincount(groups[first], scores[first], count).astype(np.float64, copy=False)
+    return sums
+
+
+def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> Column:
+    if not named:
+        return _NONE
+    numbers = set(candidates.speakers.tolist()) - {0}
+    others = [number for number in numbers if candidates.names.text(number) not in named]
+    if len(others) == len(numbers):
+        return _NONE
+    return np.where(np.isin(candidates.speakers, others), -weight, 0.0)
 
 
 @remembered(4096)
