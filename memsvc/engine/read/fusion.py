@@ -19,7 +19,6 @@ from memsvc.ports.hits import Hits, Numbers
 RANK_CONSTANT = 60
 """Damps the weight of the very first ranks (Cormack et al., 2009)."""
 
-_PAIR = 2
 _ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
 
 
@@ -116,10 +115,10 @@ def best_per_row(hits: Sequence[Hit]) -> RankedList:
     columns = Hits.of(hits)
     entries, scores = columns.entries, columns.scores
     rows = entries >> _ROW_SHIFT
-    firsts = np.unique(rows, return_index=True)[1]
-    if len(firsts) == len(rows):
+    ascending = np.sort(rows)
+    if not (ascending[1:] == ascending[:-1]).any():
         return RankedList(rows, entries, scores)
-    firsts.sort()
+    firsts = np.sort(np.unique(rows, return_index=True)[1])
     return RankedList(rows[firsts], entries[firsts], scores[firsts])
 
 
@@ -184,24 +183,13 @@ def _totals(
     """Return the rows of all columns, ascending, and their sums."""
     if not columns:
         return np.empty(0, dtype=np.int64), np.empty(0)
-    held = [column.ranking.rows for column in columns.values()]
-    shares = [column.weighted(weights[name]) for name, column in columns.items()]
-    rows, places = np.unique(np.concatenate(held), return_inverse=True)
-    if len(columns) <= _PAIR:
-        totals: Numbers = np.bincount(places, np.concatenate(shares), len(rows)).astype(np.float64, copy=False)
-    else:
-        totals = _sums_of_many(shares, places, len(rows))
+    rows = np.concatenate([column.ranking.rows for column in columns.values()])
+    shares = np.concatenate([column.weighted(weights[name]) for name, column in columns.items()])
+    # Added up ascending: the last bit of a sum depends on the order, which must not be that of the lists.
+    order = np.lexsort((shares, rows))
+    rows, shares = rows[order], shares[order]
+    begins = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1))
+    totals: Numbers = np.add.reduceat(shares, begins)
     if single_retriever_factor != 1.0:
-        totals[np.bincount(places, minlength=len(rows)) == 1] *= single_retriever_factor
-    return rows, totals
-
-
-def _sums_of_many(shares: Sequence[Numbers], places: Integers, count: int) -> Numbers:
-    """Add up ascending: the last bit of a sum depends on the order, which must not be that of the lists."""
-    table, start = np.zeros((len(shares), count)), 0
-    for line, some in zip(table, shares, strict=True):
-        line[places[start : start + len(some)]] = some
-        start += len(some)
-    table.sort(axis=0)
-    sums: Numbers = table.sum(axis=0)
-    return sums
+        totals[np.diff(begins, append=len(rows)) == 1] *= single_retriever_factor
+    return rows[begins], totals
