@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from backends.sql import SQL, SqlSettings
-from backends.sql.candidates import CandidateColumns, row_of_memory
+from backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.store import SqlMetadataStore
 from memsvc.domain.memory import Memory
@@ -130,6 +130,22 @@ def test_the_table_is_no_larger_than_what_it_has() -> None:
     assert columns.places == 1024
 
 
+def test_texts_of_memories_that_are_gone_do_not_pile_up() -> None:
+    """Each of them was in a session of its own, and all of them are forgotten again."""
+    columns = CandidateColumns(1 << 16)
+    place, plain = COLUMNS.index("session_id"), row_of_memory(stored(1))
+    for first in range(0, 200_000, 1000):
+        rows = [(row, *plain[1:place], f"s{first + row}", *plain[place + 1 :]) for row in range(1000)]
+        columns.keep(rows, columns.version)
+        columns.forget(range(1000))
+
+    columns.keep([row_of_memory(stored(7))], columns.version)
+
+    found, _ = columns.found([7], ADA)
+    assert [*found] == [candidate_of(stored(7))]
+    assert len(found.names) < 100_000
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> BackendContext:
     return BackendContext(tmp_path, lambda: NOW)
@@ -179,3 +195,22 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
     rows = [one.row for one in written]
     assert {one.row: one for one in kept(store, rows)} == expected
     assert kept(store, rows, replace(ADA, owner="bob")) == []
+
+
+def test_what_is_kept_of_erased_memories_goes_when_the_file_is_written_anew(
+    context: BackendContext, opened: ExitStack
+) -> None:
+    """The texts, too: who spoke is nowhere in what later searches are told."""
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloading.join()
+    other, gone = insert(store, memory("tea", speaker="Ben"), memory("harbour", speaker="Anna"))
+    assert [one.speaker for one in kept(store, [other.row, gone.row])] == ["Ben", "Anna"]
+    purge(store, gone)
+
+    store.erasures.rewrite()
+
+    assert kept(store, [other.row]) == []
+    found = store.memories.candidates([other.row, gone.row], reach=ADA)
+    assert [*found] == [candidate_of(other)]
+    assert found.names.find("Anna") == -1
