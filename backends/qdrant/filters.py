@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from backends.qdrant.plain import PLAIN, parted
 from memsvc.domain.entries import View
-from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.scope import Reach
 
 Condition: TypeAlias = dict[str, object]
@@ -80,10 +80,17 @@ def condition_of(where: Filter) -> Condition:
     if isinstance(where, Range):
         return _range(where)
     if isinstance(where, And):
-        return {"must": [condition_of(child) for child in where.children]}
+        return _all_of(where.children)
     if isinstance(where, Or):
         return {"should": [condition_of(child) for child in where.children]} if where.children else NOTHING
     return {"must_not": [condition_of(where.child)]}
+
+
+def _all_of(children: Sequence[Filter]) -> Condition:
+    """Join conditions without a filter of its own for each that is denied: a search spends its time in making them."""
+    must = [condition_of(child) for child in children if not isinstance(child, Not)]
+    must_not = [condition_of(child.child) for child in children if isinstance(child, Not)]
+    return {"must": must, "must_not": must_not} if must_not else {"must": must}
 
 
 def _escape(found: re.Match[str]) -> str:
