@@ -32,6 +32,7 @@ class Owner:
 
     Attributes:
         memories: By name: "world" is global, "project" of the project, "private" of the session alone.
+        seen: Everything as it was when the owner looked last.
     """
 
     stubs: Stubs
@@ -42,6 +43,7 @@ class Owner:
     contents: dict[str, bytes] = field(default_factory=dict)
     conflict_id: str = ""
     moved_in: types.AsOf = field(default_factory=types.AsOf)
+    seen: tuple[Any, ...] = ()
 
     @property
     def home(self) -> types.Scope:
@@ -59,6 +61,7 @@ class Owner:
         self._take_in()
         self._keep_files()
         self.talk()
+        self.look()
 
     def _remember(self) -> None:
         for name, fields in {
@@ -173,6 +176,11 @@ class Owner:
         said = self.stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=self.talks), timeout=TIMEOUT)
         listed = self.stubs.files.ListFiles(file_pb.ListFilesRequest(scope=self.home), timeout=TIMEOUT).files
         return found, said, [file for file in listed if file.id in self.contents]
+
+    def look(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return everything as it was at the last look, or when the owner had moved in, and as it is."""
+        before, self.seen = self.seen, (self.state(), *self.conversation())
+        return before, self.seen
 
     def _cursor(self) -> str:
         """Return a cursor from before all changes."""

@@ -26,7 +26,7 @@ from tests.tcp_proxy import Proxy, proxy
 
 ROW = 1
 PATIENCE = 60.0
-QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": 20.0}
+QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": 8.0}
 
 
 @dataclass
