@@ -74,12 +74,13 @@ def memory_from_row(row: Row) -> Memory:
         superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to, reminder,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
+    created = _moment(create_time)
     return Memory(
         memory_id,
         Scope(user_id, project_id, agent_id, session_id, tenant_id),
         content,
-        EPOCH + timedelta(microseconds=create_time),
-        EPOCH + timedelta(microseconds=update_time),
+        created,
+        created if update_time == create_time else _moment(update_time),
         content_hash,
         number,
         previous_row,
@@ -249,4 +250,9 @@ def micros_or_none(moment: datetime | None) -> int | None:
 
 def moment_or_none(micros: int | None) -> datetime | None:
     """Return the moment of microseconds that may be absent."""
-    return None if micros is None else EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else _moment(micros)
+
+
+def _moment(micros: int) -> datetime:
+    # By place: by name it takes twice the time.
+    return EPOCH + timedelta(0, 0, micros)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -144,10 +144,28 @@ def run_text(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -
 
 def run_kept(connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]) -> list[Any]:
     """Run a statement that is kept for good, as `run_text` does, and return its rows."""
+    return run_text(connection, *_kept(connection, statement, parameters))
+
+
+def each_kept(connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]) -> Iterator[Any]:
+    """Run a statement as `run_kept` does, and yield its rows, each fetched when it is asked for."""
+    text, values = _kept(connection, statement, parameters)
+    driver: Any = connection.dialect.dbapi
+    cursor: Any = connection.connection.cursor()
+    try:
+        cursor.execute(text, values)
+        yield from cursor
+    except driver.Error as error:
+        raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
+    finally:
+        cursor.close()
+
+
+def _kept(
+    connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]
+) -> tuple[str, tuple[Any, ...]]:
     text, names, values = _compiled(connection.dialect, statement)
-    return run_text(
-        connection, text, tuple([parameters[name] if name in parameters else values[name] for name in names])
-    )
+    return text, tuple([parameters[name] if name in parameters else values[name] for name in names])
 
 
 @cache

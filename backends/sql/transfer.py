@@ -14,7 +14,7 @@ from backends.sql.checkpoints import checkpoint_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
-from backends.sql.dialect import is_listed, list_parameter
+from backends.sql.dialect import each_kept, is_listed, list_parameter
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import files
 from backends.sql.reminders import read_acknowledged
@@ -101,7 +101,7 @@ class SqlUserSnapshot:
             wanted = list_parameter(rows[start : start + PAGE])
             stated = read_statements(self._connection, rows[start : start + PAGE])
             noted = read_acknowledged(self._connection, rows[start : start + PAGE])
-            for row in self._connection.execute(_select_rows(), {"wanted": wanted}):
+            for row in each_kept(self._connection, _select_rows(), {"wanted": wanted}):
                 yield stored_from_row(row, stated, noted)
 
     def earlier(self, memory: Memory) -> Iterator[Earlier]:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pydantic
 import pytest
+import sqlalchemy as sa
 
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
+from backends.sql.dialect import each_kept
 from backends.sql.settings import Durability
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Chunk
@@ -228,3 +230,16 @@ def test_unknown_option_is_refused_by_name() -> None:
     """A misspelt option does not pass silently."""
     with pytest.raises(pydantic.ValidationError, match="durabilty"):
         SqlSettings.model_validate({"durabilty": "full"})
+
+
+def test_a_statement_whose_rows_are_fetched_one_by_one_fails_as_any_other(store: SqlMetadataStore) -> None:
+    """When it is refused, and when it breaks while its rows are read; the connection serves the next one."""
+    broken = "SELECT abs(value) FROM json_each('[1, 2, -9223372036854775808]')"
+    with store._database.snapshot() as connection:
+        with pytest.raises(sa.exc.DBAPIError, match="no such table"):
+            list(each_kept(connection, sa.text("SELECT 1 FROM nowhere"), {}))
+        rows = each_kept(connection, sa.text(broken), {})
+        assert (1,) == next(rows)
+        with pytest.raises(sa.exc.DBAPIError, match="integer overflow"):
+            next(rows)
+        assert [(2,)] == list(each_kept(connection, sa.text("SELECT 2"), {}))
