@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import islice, repeat
 
 from memsvc.domain.entries import View
 from memsvc.domain.errors import LimitExceededError
@@ -22,7 +22,7 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.views import Passage, RetrievalTier, passages_of
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.transfer import writing
-from memsvc.engine.transfer.writing import Line, encoded, vector_text
+from memsvc.engine.transfer.writing import Fields, Line, line_of
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.transfer import UserSnapshot
@@ -90,7 +90,7 @@ class Exporting:
             self._slots.release()
 
     def _header(self, scope: Scope, counts: dict[RecordKind, int], *, with_vectors: bool, service: str) -> Line:
-        header: Line = {
+        header: Fields = {
             "record": "header",
             "format": FORMAT,
             "version": VERSION,
@@ -106,40 +106,43 @@ class Exporting:
                 "dimension": self._embedding.dimension,
                 "analysis": ANALYSIS_VERSION,
             }
-        return header
+        return line_of(header)
 
     def _lines(self, header: Line, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[Line]:
         yield header
         yield from map(writing.session_line, snapshot.sessions())
         yield from map(writing.file_line, snapshot.files())
         memories = snapshot.memories()
-        while some := list(islice(memories, TOGETHER if with_vectors else 1)):
-            vectors = self._vectors(some) if with_vectors else {}
-            for stored in some:
-                COURTESY.give_way()
-                line = writing.memory_line(stored)
-                if found := vectors.get(stored.memory.id):
-                    line["vectors"] = found
-                yield line
-                if stored.memory.revision > 1:
-                    yield from map(writing.revision_line, snapshot.earlier(stored.memory))
+        for stored, vectors in self._with_vectors(memories) if with_vectors else zip(memories, repeat(())):
+            COURTESY.give_way()
+            yield writing.memory_line(stored, vectors)
+            if stored.memory.revision > 1:
+                yield from map(writing.revision_line, snapshot.earlier(stored.memory))
         yield from map(writing.conflict_line, snapshot.conflicts())
         yield from map(writing.checkpoint_line, snapshot.checkpoints())
         yield from map(writing.tombstone_line, snapshot.tombstones())
 
-    def _vectors(self, some: Sequence[Stored]) -> dict[str, list[Line]]:
+    def _with_vectors(self, memories: Iterator[Stored]) -> Iterator[tuple[Stored, Sequence[bytes]]]:
+        while some := list(islice(memories, TOGETHER)):
+            vectors = self._vectors(some)
+            for stored in some:
+                yield stored, vectors.get(stored.memory.id, ())
+
+    def _vectors(self, some: Sequence[Stored]) -> dict[str, list[bytes]]:
         """Return the vectors that are kept of memories that no vector was given for, by id."""
+        model = self._embedding.model
         wanted = [
             (stored.memory.id, passage, text_digest(passage.text))
             for stored in some
-            if stored.given_model != self._embedding.model
+            if stored.given_model != model
             for passage in own_passages(stored.memory, self._tier)
         ]
         known = self._embedding.stored(digest for _, _, digest in wanted)
-        found: dict[str, list[Line]] = {}
+        found: dict[str, list[bytes]] = {}
         for memory_id, passage, digest in wanted:
             if (vector := known.get(digest)) is not None:
-                found.setdefault(memory_id, []).append(_vector_line(passage, vector))
+                part = writing.vector_part(vector, passage.view, passage.ordinal)
+                found.setdefault(memory_id, []).append(part)
         return found
 
 
@@ -158,32 +161,27 @@ def _sole_chunk(memory: Memory) -> Chunk:
     return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
 
 
-def _vector_line(passage: Passage, vector: bytes) -> Line:
-    line: Line = {"data": vector_text(vector)}
-    if passage.view is not View.CHUNK:
-        line["view"] = passage.view.name
-    if passage.ordinal:
-        line["ordinal"] = passage.ordinal
-    return line
-
-
 def _parts(lines: Iterable[Line], total: int) -> Iterator[ExportPart]:
-    """Yield the lines as bytes, and at the end the one that says how many there were, and what their digest is."""
+    """Yield the lines as bytes, and at the end the one that says how many there were, and what their digest is.
+
+    A part ends with a line unless that line alone is longer than a part: each costs its reader a turn, however small.
+    """
     digest, counts, waiting, size = hashlib.sha256(), Counter[str](), list[bytes](), 0
     for line in lines:
-        raw = f"{encoded(line)}\n".encode()
-        digest.update(raw)
-        counts[line["record"]] += 1
-        waiting.append(raw)
-        size += len(raw)
-        if size >= PART_BYTES:
-            yield from _cut(b"".join(waiting), counts.total() - 1, total)
+        if waiting and size + len(line.raw) > PART_BYTES:
+            whole = b"".join(waiting)
+            digest.update(whole)
+            yield from _cut(whole, counts.total() - 1, total)
             waiting, size = [], 0
+        counts[line.record] += 1
+        waiting.append(line.raw)
+        size += len(line.raw)
+    rest = b"".join(waiting)
+    digest.update(rest)
     del counts["header"]
     done = counts.total()
     footer = {"record": "footer", "lines": done + 1, "counts": dict(counts), "sha256": digest.hexdigest()}
-    waiting.append(f"{encoded(footer)}\n".encode())
-    yield from _cut(b"".join(waiting), done, total)
+    yield from _cut(rest + line_of(footer).raw, done, total)
 
 
 def _cut(data: bytes, records: int, total: int) -> Iterator[ExportPart]:

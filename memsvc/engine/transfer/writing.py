@@ -7,36 +7,70 @@ transfer.proto tell the format.
 from __future__ import annotations
 
 import json
-from base64 import b64encode
-from collections.abc import Mapping
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from itertools import compress
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.entries import View
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import MessageRecord, Session
 from memsvc.domain.statements import Statement
 from memsvc.domain.transfer import Earlier, RecordKind, Stored
 
-Line = dict[str, Any]
+Fields = dict[str, Any]
 
-encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False).encode
-"""Return a line as JSON; it holds no line break."""
-
+_encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False).encode
 _FIELDS = (
     "key", "category", "speaker", "title", "summary", "source", "supersedes_id", "superseded_by_id", "review", "tags",
     "keywords", "related_ids", "derived_from", "access_count", "work_in_progress",
 )  # fmt: skip
 _SCOPES = ("project_id", "agent_id", "session_id")
 _TIMES = ("access_time", "event_time", "expire_time", "valid_from", "valid_to")
+_FIELDS_OF, _SCOPES_OF, _TIMES_OF = attrgetter(*_FIELDS), attrgetter(*_SCOPES), attrgetter(*_TIMES)
 
 
-def memory_line(stored: Stored) -> Line:
-    """Return a memory and what is stored beside it."""
-    line = {"record": RecordKind.MEMORY, "id": stored.memory.id, **_memory(stored.memory), "action": stored.action}
+class Line(NamedTuple):
+    """A line: which kind of record it holds, and its JSON with the line break."""
+
+    record: str
+    raw: bytes
+
+
+def line_of(fields: Fields) -> Line:
+    """Return the line that holds these fields, one of which is its record."""
+    return Line(fields["record"], _encoded(fields).encode() + b"\n")
+
+
+def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> Line:
+    """Return a memory and what is stored beside it, and the vectors that `vector_part` told."""
+    fields = _beside(_memory(RecordKind.MEMORY, stored.memory, stored.action), stored)
+    if not (stored.given_vector or vectors):
+        return line_of(fields)
+    # Base64 goes past the encoder, which would look at each letter of it.
+    parts = [_encoded(fields)[:-1].encode()]
+    if stored.given_vector:
+        parts += (
+            b',"given_vector":{"model":',
+            _encoded(stored.given_model).encode(),
+            b",",
+            *_data(stored.given_vector),
+            b"}",
+        )
+    if vectors:
+        parts += (b',"vectors":[', b",".join(vectors), b"]")
+    parts.append(b"}\n")
+    return Line(RecordKind.MEMORY, b"".join(parts))
+
+
+def _beside(line: Fields, stored: Stored) -> Fields:
     if stored.is_unique:
         line["claims_content"] = True
     if stored.previous_id:
@@ -49,14 +83,26 @@ def memory_line(stored: Stored) -> Line:
         line["acknowledged"] = [
             {"day": day.isoformat(), "slot": slot, "time": _time(noted)} for day, slot, noted in stored.acknowledged
         ]
-    if stored.given_vector:
-        line["given_vector"] = {"model": stored.given_model, "data": vector_text(stored.given_vector)}
     return line
+
+
+def vector_part(vector: bytes, view: View, ordinal: int) -> bytes:
+    """Return an embedding that the service made, as `memory_line` takes it: little-endian float32 bytes in base64."""
+    parts = [b"{", *_data(vector)]
+    if view is not View.CHUNK:
+        parts.append(f',"view":"{view.name}"'.encode())
+    if ordinal:
+        parts.append(b',"ordinal":%d' % ordinal)
+    return b"".join([*parts, b"}"])
+
+
+def _data(vector: bytes) -> tuple[bytes, bytes, bytes]:
+    return b'"data":"', b2a_base64(vector, newline=False), b'"'
 
 
 def revision_line(earlier: Earlier) -> Line:
     """Return an earlier revision of the memory whose line was the last one of a memory."""
-    return {"record": RecordKind.REVISION, "id": earlier.memory.id, **_memory(earlier.memory), "action": earlier.action}
+    return line_of(_memory(RecordKind.REVISION, earlier.memory, earlier.action))
 
 
 def session_line(session: Session) -> Line:
@@ -81,7 +127,7 @@ def session_line(session: Session) -> Line:
         "end_time": _moment(session.end_time),
         "trim_time": _moment(session.trim_time),
     }
-    return _given(line)
+    return line_of(_given(line))
 
 
 def conflict_line(conflict: Conflict) -> Line:
@@ -90,7 +136,7 @@ def conflict_line(conflict: Conflict) -> Line:
     line = {"record": RecordKind.CONFLICT, **{name: getattr(conflict, name) for name in names}}
     line["create_time"] = _time(conflict.create_time)
     line["resolve_time"] = _moment(conflict.resolve_time)
-    return _given(line)
+    return line_of(_given(line))
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> Line:
@@ -103,7 +149,7 @@ def checkpoint_line(checkpoint: Checkpoint) -> Line:
         "create_time": _time(checkpoint.create_time),
         "note": checkpoint.note,
     }
-    return _given(line)
+    return line_of(_given(line))
 
 
 def tombstone_line(left: Tombstone) -> Line:
@@ -116,7 +162,7 @@ def tombstone_line(left: Tombstone) -> Line:
         "create_time": _time(left.create_time),
         "time": _time(left.time),
     }
-    return _given(line)
+    return line_of(_given(line))
 
 
 def file_line(file: File) -> Line:
@@ -135,16 +181,14 @@ def file_line(file: File) -> Line:
         "expire_time": _moment(file.expire_time),
         "metadata": dict(file.metadata),
     }
-    return _given(line)
+    return line_of(_given(line))
 
 
-def vector_text(vector: bytes) -> str:
-    """Return little-endian float32 bytes in base64."""
-    return b64encode(vector).decode()
-
-
-def _memory(memory: Memory) -> Line:
-    line: Line = {
+def _memory(record: RecordKind, memory: Memory, action: ChangeAction) -> Fields:
+    create_time = _time(memory.create_time)
+    line: Fields = {
+        "record": record,
+        "id": memory.id,
         "content": memory.content,
         "layer": memory.layer,
         "kind": memory.kind,
@@ -155,22 +199,23 @@ def _memory(memory: Memory) -> Line:
         "confidence": memory.confidence,
         "trust": memory.trust,
         "revision": memory.revision,
-        "create_time": _time(memory.create_time),
-        "update_time": _time(memory.update_time),
+        "create_time": create_time,
+        "update_time": create_time if memory.update_time == memory.create_time else _time(memory.update_time),
     }
-    line |= {name: value for name in _SCOPES if (value := getattr(memory.scope, name))}
-    line |= {name: value for name in _FIELDS if (value := getattr(memory, name))}
-    line |= {name: _time(value) for name in _TIMES if (value := getattr(memory, name)) is not None}
+    for names, values in ((_SCOPES, _SCOPES_OF(memory.scope)), (_FIELDS, _FIELDS_OF(memory))):
+        line.update(compress(zip(names, values, strict=True), values))
+    line |= {name: _time(value) for name, value in zip(_TIMES, _TIMES_OF(memory), strict=True) if value is not None}
     if memory.file_refs:
         line["file_refs"] = [{"category": ref.category, "id": ref.id} for ref in memory.file_refs]
     if memory.metadata:
         line["metadata"] = dict(memory.metadata)
     if memory.reminder is not None:
         line["reminder"] = _given(asdict(memory.reminder))
+    line["action"] = action
     return line
 
 
-def _message(record: MessageRecord) -> Line:
+def _message(record: MessageRecord) -> Fields:
     calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in record.tool_calls]
     line = {
         "ordinal": record.ordinal,
@@ -186,13 +231,13 @@ def _message(record: MessageRecord) -> Line:
     return _given(line)
 
 
-def _statement(statement: Statement) -> Line:
+def _statement(statement: Statement) -> Fields:
     parts = [(part.sort, part.text) for part in statement.parts]
-    line: Line = {"rule": statement.rule, "topic": statement.topic, "parts": parts}
+    line: Fields = {"rule": statement.rule, "topic": statement.topic, "parts": parts}
     return line if statement.positive else line | {"is_negative": True}
 
 
-def _given(line: Mapping[str, Any]) -> Line:
+def _given(line: Mapping[str, Any]) -> Fields:
     return {name: value for name, value in line.items() if value or (value == 0 and value is not False)}
 
 
