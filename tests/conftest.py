@@ -1,4 +1,4 @@
-"""What holds for every test: logging is as it was before."""
+"""What holds for every test: logging is as it was before, names are short, and work is shared out well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+
+LONGEST_NAME = 200
+QUICK = {"contract", "unit"}
+"""Folders of tests that take next to no time each."""
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +23,33 @@ def _logging_as_before() -> Iterator[None]:
     structlog.configure(**config)
     root.setLevel(level)
     root.handlers[:] = handlers
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten the names of tests of long texts: each is escaped, sent between processes and reported several times."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return f"{val[:40]!r} and so on, {len(val)} long"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that share a fixture of their module to one process, and quick tests to whichever is ready first.
+
+    Otherwise each process makes the fixture, be it a server, and at the end one has nothing to do while the other is in
+    the midst of a long test.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and (group := _group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not QUICK.isdisjoint(item.path.parts))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the class or module whose fixture a test uses, or nothing."""
+    if not isinstance(item, pytest.Function):
+        return ""
+    scopes = {found[-1].scope for found in item._fixtureinfo.name2fixturedefs.values()}
+    if "module" in scopes:
+        return item.nodeid.partition("::")[0]
+    return item.nodeid.rpartition("::")[0] if "class" in scopes else ""

@@ -28,6 +28,8 @@ class QdrantIndex(SharedIndex[E, M]):
 
     kind: ClassVar[type[Any]]
     name: ClassVar[str]
+    # The local mode goes through all that an index ever held, whenever it is asked: thousands stay out of the shared one.
+    alone: ClassVar[tuple[str, ...]] = (*SharedIndex.alone, "many")
 
     @staticmethod
     @abstractmethod
