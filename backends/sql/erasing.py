@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept
+from backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept, unindexed
 from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
 from backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
@@ -226,7 +226,7 @@ def _select_end() -> sa.Select[Any]:
 @cache
 def _select_mine() -> sa.Select[Any]:
     wanted = is_listed(memories.c.row, "wanted")
-    return sa.select(memories.c.row).where(wanted, memories.c.owner == sa.bindparam("owner"))
+    return sa.select(memories.c.row).where(wanted, unindexed(memories.c.owner) == sa.bindparam("owner"))
 
 
 @cache

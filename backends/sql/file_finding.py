@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from backends.sql.codec import ref_terms
 from backends.sql.database import Database
-from backends.sql.dialect import is_listed, list_parameter, listed, truncated
+from backends.sql.dialect import is_listed, list_parameter, listed, truncated, unindexed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import file_terms, files
 from backends.sql.rows import insert_many
@@ -129,7 +129,9 @@ def _select_referred() -> sa.Select[Any]:
 def _select_existing() -> sa.Select[Any]:
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
     wanted = is_listed(files.c.id, "wanted")
-    return sa.select(files.c.category, files.c.id).where(wanted, files.c.owner == sa.bindparam("owner"), alive)
+    return sa.select(files.c.category, files.c.id).where(
+        wanted, unindexed(files.c.owner) == sa.bindparam("owner"), alive
+    )
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.database import Database
-from backends.sql.dialect import holds_text, is_listed, list_parameter
+from backends.sql.dialect import holds_text, is_listed, list_parameter, unindexed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row, file_values
 from backends.sql.file_finding import SqlFileSearch, delete_terms, insert_terms, referred_to
 from backends.sql.file_tables import HAS_CONTENT, files
@@ -184,7 +184,7 @@ def _select_ids() -> sa.Select[Any]:
 def _select_stored() -> sa.Select[Any]:
     return (
         sa.select(*FILE_COLUMNS)
-        .where(is_listed(files.c.id, "wanted"), files.c.owner == sa.bindparam("owner"))
+        .where(is_listed(files.c.id, "wanted"), unindexed(files.c.owner) == sa.bindparam("owner"))
         .with_for_update()
     )
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from backends.sql.codec import ref_terms, stored_terms
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
-from backends.sql.dialect import is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter
+from backends.sql.dialect import is_listed, list_parameter, listed_values, pair_of, pairs, pairs_parameter, unindexed
 from backends.sql.elements import NUMBER, TEXT
 from backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from backends.sql.tables import (
@@ -80,7 +80,7 @@ class SqlIntegrityReads:
         statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
         with self._database.reading() as connection:
             rows = connection.execute(
-                statement.where(memories.c.owner == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
+                statement.where(unindexed(memories.c.owner) == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
             )
             return set(rows.scalars())
 

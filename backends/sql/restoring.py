@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from backends.sql.codec import snapshot_text, with_rows
-from backends.sql.dialect import is_listed, list_parameter
+from backends.sql.dialect import is_listed, list_parameter, unindexed
 from backends.sql.journal import Noted, note_changes
 from backends.sql.numbering import with_memory
 from backends.sql.reminders import acknowledged_values
@@ -175,7 +175,7 @@ def _select_others() -> sa.Select[Any]:
 
 @cache
 def _select_rows() -> sa.Select[Any]:
-    mine = memories.c.owner == sa.bindparam("owner")
+    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
     return sa.select(memories.c.id, memories.c.row).where(_is_wanted(memories.c.id), mine)
 
 
@@ -187,5 +187,5 @@ def _select_ordinals() -> sa.Select[Any]:
 
 @cache
 def _select_tombstones() -> sa.Select[Any]:
-    mine = tombstones.c.owner == sa.bindparam("owner")
+    mine = unindexed(tombstones.c.owner) == sa.bindparam("owner")
     return sa.select(tombstones.c.memory_id).where(_is_wanted(tombstones.c.memory_id), mine)

@@ -14,7 +14,7 @@ from backends.sql.checkpoints import checkpoint_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
 from backends.sql.database import Database
-from backends.sql.dialect import each_kept, is_listed, list_parameter
+from backends.sql.dialect import each_kept, is_listed, list_parameter, unindexed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import files
 from backends.sql.reminders import read_acknowledged
@@ -196,7 +196,8 @@ def _select_rows() -> sa.Select[Any]:
 
 @cache
 def _select_ids() -> sa.Select[Any]:
-    return _select_stored().where(is_listed(memories.c.id, "wanted"), memories.c.owner == sa.bindparam("owner"))
+    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
+    return _select_stored().where(is_listed(memories.c.id, "wanted"), mine)
 
 
 @cache

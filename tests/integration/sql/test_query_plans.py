@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -330,6 +331,31 @@ def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: _Plans, use:
     assert {line for line in plans.lines if " memories " in line} == {
         "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)"
     }
+
+
+LISTED: dict[str, tuple[str, Use]] = {
+    "stored": ("memories", _in_transaction(lambda tx: tx.stored(OWNER, ["a", "b"]))),
+    "rows": ("memories", _in_transaction(lambda tx: tx.rows(OWNER, ["a", "b"]))),
+    "ids of others": ("memories", _in_transaction(lambda tx: tx.ids_of_others(OWNER, ["a", "b"]))),
+    "tombstones": ("tombstones", _in_transaction(lambda tx: tx.find_tombstones(OWNER, ["a", "b"]))),
+    "known ids": ("memories", lambda store: store.integrity.known_ids(OWNER, ["a", "b"])),
+    "erased": ("memories", _in_transaction(lambda tx: tx.erase_memories(OWNER, [1, 2], []))),
+    "stored files": ("files", USES["stored files"]),
+    "files there": ("files", USES["files there"]),
+}
+"""What takes a list of names: the table that they are of, and how it is asked for."""
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_is_named_is_entered_by_its_name(store: SqlMetadataStore, plans: _Plans, name: str) -> None:
+    """However much the owner has besides: an import or an erasure goes through it in batches."""
+    table, use = LISTED[name]
+    with plans.recorded():
+        use(store)
+
+    entered = [line for line in plans.lines if f" {table} " in line]
+    assert entered
+    assert all(re.search(r"\((id|memory_id|rowid|row)=\?\)$", line) for line in entered)
 
 
 @pytest.mark.parametrize("after", [None, CURSOR], ids=["first", "later"])
