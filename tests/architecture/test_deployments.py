@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 
 from memsvc.plugins import GROUPS, load_backend
@@ -70,6 +69,8 @@ def test_the_tools_have_nothing_to_say(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", MANIFESTS, ids=relative)
 def test_manifests_are_valid_for_old_and_new_clusters(path: Path) -> None:
     """Strictly: a field that there is not is an error."""
+    import kubernetes_validate  # noqa: PLC0415 - it takes seconds, which no other test should wait for
+
     for document in documents(path):
         for version in KUBERNETES_VERSIONS:
             kubernetes_validate.validate(document, version, strict=True)

@@ -23,6 +23,7 @@ STUB_NAMES = {
 }
 ENDLESS = {"WatchMemories"}
 """RPCs whose stream has no end of its own."""
+END = "The end of what is read of a watch."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,12 @@ class Method:
 
 
 def _beginning(answer: Any, request: Any) -> list[Any]:
-    """Return the first response of a watch, and with heartbeats every second what comes up to the next one."""
+    """Return the first response of a watch, and with heartbeats every second what comes up to the next one, or to END."""
     told = [next(answer)]
     if request.heartbeat_interval.seconds == 1:
         for response in answer:
             told.append(response)
-            if response.HasField("heartbeat"):
+            if response.HasField("heartbeat") or response.change.memory.content == END:
                 break
     answer.cancel()
     return told

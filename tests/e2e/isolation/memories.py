@@ -18,6 +18,7 @@ from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.calls import TIMEOUT
 from tests.e2e.isolation.cases import INVALID, NOT_FOUND, OK, case
 from tests.e2e.isolation.places import EVERY, USER, WORD, Stranger
+from tests.e2e.methods import END
 from tests.e2e.watchers import SECOND
 
 
@@ -241,7 +242,10 @@ def IngestDocument(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
 @case
 def WatchMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """From the very first change on, by no filter, and not by the owner's cursor."""
-    for chosen in (EVERY, types.Filter(ids=stranger.ids)):
+    # It comes after all changes of the owner's, so that nobody has to wait for silence.
+    own = pb.CreateMemoryRequest(scope=stranger.scope, memory=types.Memory(content=END), wait_for=types.WAIT_FOR_STORED)
+    last = stranger.owner.stubs.memory.CreateMemory(own, timeout=TIMEOUT).memory
+    for chosen in (EVERY, types.Filter(ids=[*stranger.ids, last.id])):
         yield (
             [
                 watch_pb.WatchMemoriesRequest(

@@ -32,7 +32,7 @@ class Owner:
 
     Attributes:
         memories: By name: "world" is global, "project" of the project, "private" of the session alone.
-        seen: Everything as it was when the owner looked last.
+        known: What the owner had when somebody last looked.
     """
 
     stubs: Stubs
@@ -42,8 +42,8 @@ class Owner:
     files: dict[str, file_pb.File] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     conflict_id: str = ""
+    known: tuple[Any, ...] = ()
     moved_in: types.AsOf = field(default_factory=types.AsOf)
-    seen: tuple[Any, ...] = ()
 
     @property
     def home(self) -> types.Scope:
@@ -61,7 +61,7 @@ class Owner:
         self._take_in()
         self._keep_files()
         self.talk()
-        self.look()
+        self.known = self.seen()
 
     def _remember(self) -> None:
         for name, fields in {
@@ -170,17 +170,16 @@ class Owner:
         """Return the scope of the owner's conversation."""
         return types.Scope(user_id=self.user, project_id="p", session_id="t")
 
+    def seen(self) -> tuple[Any, ...]:
+        """Return all that the owner has, as it is."""
+        return self.state(), self.conversation()
+
     def conversation(self) -> tuple[Any, ...]:
         """Return the conversation and the files as they are."""
         found = self.stubs.session.GetSession(session_pb.GetSessionRequest(scope=self.talks), timeout=TIMEOUT)
         said = self.stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=self.talks), timeout=TIMEOUT)
         listed = self.stubs.files.ListFiles(file_pb.ListFilesRequest(scope=self.home), timeout=TIMEOUT).files
         return found, said, [file for file in listed if file.id in self.contents]
-
-    def look(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return everything as it was at the last look, or when the owner had moved in, and as it is."""
-        before, self.seen = self.seen, (self.state(), *self.conversation())
-        return before, self.seen
 
     def _cursor(self) -> str:
         """Return a cursor from before all changes."""
