@@ -74,13 +74,12 @@ def memory_from_row(row: Row) -> Memory:
         superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to, reminder,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
-    created = _moment(create_time)
     return Memory(
         memory_id,
         Scope(user_id, project_id, agent_id, session_id, tenant_id),
         content,
-        created,
-        created if update_time == create_time else _moment(update_time),
+        _moment(create_time),
+        _moment(update_time),
         content_hash,
         number,
         previous_row,
