@@ -10,8 +10,9 @@ import pytest
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES, TIMEOUT, create, found
+from tests.e2e.calls import MODES, TIMEOUT, create, found, search
 from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.e2e.test_cluster import eventually
 from tests.e2e.test_migration import run
 from tests.postgres_server import schema
 from tests.qdrant_stand_in import Keeper, served
@@ -47,6 +48,7 @@ def test_indexes_follow_the_store(tmp_path: Path, settings: dict[str, str]) -> N
         run("--url", url, "--address", server.bound)
 
     with ServerProcess(folder, settings) as server, server.stubs() as stubs:
+        _await_indexes(stubs)
         for mode in MODES:
             assert found(stubs, SCOPE, "harbour dawn", mode=mode)[0] == HARBOUR
             assert found(stubs, SCOPE, "早上喝绿茶", mode=mode)[0] == TEA
@@ -55,9 +57,15 @@ def test_indexes_follow_the_store(tmp_path: Path, settings: dict[str, str]) -> N
         run("--to", "embedded", "--address", server.bound)
 
     with ServerProcess(folder) as server, server.stubs() as stubs:
+        _await_indexes(stubs)
         for mode in MODES:
             assert found(stubs, SCOPE, "养了一只猫", mode=mode)[0] == LATER
             assert found(stubs, SCOPE, "harbour dawn", mode=mode)[0] == HARBOUR
+
+
+def _await_indexes(stubs: Stubs) -> None:
+    """Wait until searches do not say any more that an index is being built."""
+    eventually(lambda: not search(stubs, SCOPE, "harbour dawn").degraded)
 
 
 def _delete(stubs: Stubs, memory_id: str) -> None:
