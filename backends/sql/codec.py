@@ -158,7 +158,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         memory.source,
         memory.title,
         _list_text(memory.tags),
-        _list_text(memory.keywords),
+        _list_text(list(map(tuple, memory.keywords))),
         _list_text(memory.related_ids),
         _list_text([(ref.category, ref.id) for ref in memory.file_refs]),
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,

@@ -9,12 +9,14 @@ from itertools import islice
 from memsvc.domain.memory import Status
 from memsvc.ports.metadata import Record
 
-CAPACITY = 4_096
-"""An indexer that lags behind by more than this many memories reads them from the database."""
+CAPACITY = 8_192
+"""An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
 
 class Fresh:
-    """New records by row, each until it is taken, or changed, or pushed out by newer ones.
+    """New records by row, each until it is taken or changed. When it is full new ones find no room.
+
+    The indexer takes the oldest first: pushed out by newer ones, none would be left that it asks for.
 
     It holds nothing that the database does not, or will not within the moment: whoever changes a row calls `forget`
     before the commit, so that nobody who knows of the change finds the state before it.
@@ -34,9 +36,7 @@ class Fresh:
             if not record.chunks and record.memory.status is not Status.DELETED
         }
         with self._lock:
-            self._records.update(new)
-            for row in list(islice(self._records, max(0, len(self._records) - self._capacity))):
-                del self._records[row]
+            self._records.update(islice(new.items(), max(0, self._capacity - len(self._records))))
 
     def forget(self, rows: Iterable[int]) -> None:
         """Drop records that are no longer what will be stored."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-json_text = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
-"""Return a value as JSON; one encoder for all takes half the time of `json.dumps`, which makes one for each."""
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON, in a quarter of the time of `json.dumps`; named tuples take as long as there."""
+    return to_json(value).decode()
 
 
 def json_value(text: str) -> Any:

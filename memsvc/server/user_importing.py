@@ -114,14 +114,22 @@ class UserImportStream:
 
     async def _store_each(self, run: UserImport, ready: asyncio.Queue[Batch | None]) -> None:
         while (batch := await ready.get()) is not None:
-            reached = await self._edge.executors.write.proceed(run.store, batch)
-            self._untold.extend(reached.issues)
-            self._progress = reached
-            self._changed.set()
-            while len(self._untold) > UNTOLD_ISSUES:
-                self._room.clear()
-                await self._room.wait()
+            await self._note(await self._edge.executors.write.proceed(run.store, batch))
+            if ready.empty():
+                await self._settle(run)
             ready.task_done()
+        await self._settle(run)
+
+    async def _settle(self, run: UserImport) -> None:
+        await self._note(await self._edge.executors.write.proceed(run.settle))
+
+    async def _note(self, reached: TransferProgress) -> None:
+        self._untold.extend(reached.issues)
+        self._progress = reached
+        self._changed.set()
+        while len(self._untold) > UNTOLD_ISSUES:
+            self._room.clear()
+            await self._room.wait()
 
     def _response(self, *, done: bool = False) -> pb.ImportUserResponse:
         issues = [self._untold.popleft() for _ in range(min(len(self._untold), ISSUES))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
 from memsvc.domain.entries import View
 from memsvc.domain.scope import Scope
@@ -13,9 +14,18 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.transfer.exporting import own_passages, text_digest
 from memsvc.engine.transfer.parsing import Batch, Parser
-from memsvc.engine.transfer.storing import store
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.transfer.storing import Outcome, store
+from memsvc.engine.write.committer import Committed, Committer
 from memsvc.text.passages import ANALYSIS_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch that is being stored: the lines up to its end, and how many vectors were kept of it."""
+
+    lines: int
+    vectors: int
+    future: Future[Committed[Outcome]]
 
 
 class UserImporting:
@@ -43,6 +53,7 @@ class UserImport:
         self._tier = tier
         self._parser = Parser(scope)
         self._stored: Counter[RecordKind] = Counter()
+        self._begun: _Begun | None = None
         self.progress = TransferProgress()
 
     def feed(self, data: bytes) -> Iterator[Batch]:
@@ -62,36 +73,52 @@ class UserImport:
         return self._parser.finish()
 
     def store(self, batch: Batch) -> TransferProgress:
-        """Store a batch, batches in their order; return how far the import is, with the issues of this batch.
+        """Begin to store a batch, batches in their order; return how far the import is once the one before is durable.
+
+        So the committer never waits for its next batch.
 
         Raises:
             ErasureRunningError: The user is being erased.
-            BackendUnavailableError: The store cannot be reached; nothing of the batch is stored.
+            BackendUnavailableError: The store cannot be reached; nothing of the batch before is stored.
         """
         header = self._parser.header
         kept = self._keep_vectors(batch)
         all_are_new = header is not None and header.user_id != self._scope.user_id
         owner = self._scope.owner
-        committed = self._committer.submit(
-            lambda transaction: store(transaction, batch, owner, all_are_new=all_are_new)
+        before, self._begun = (
+            self._begun,
+            _Begun(
+                batch.lines,
+                kept,
+                self._committer.queue(lambda transaction: store(transaction, batch, owner, all_are_new=all_are_new)),
+            ),
         )
-        done, before = committed.value, self.progress
+        return self._settled(before)
+
+    def settle(self) -> TransferProgress:
+        """Return how far the import is once all that was begun is durable; raises what `store` raises."""
+        before, self._begun = self._begun, None
+        return self._settled(before)
+
+    def _settled(self, begun: _Begun | None) -> TransferProgress:
+        """Return the progress with the issues of one batch."""
+        before = self.progress
+        if begun is None:
+            return replace(before, issues=())
+        committed = begun.future.result()
+        done, header = committed.value, self._parser.header
         self._stored += done.stored
         self.progress = TransferProgress(
-            lines=max(before.lines, batch.lines),
+            lines=max(before.lines, begun.lines),
             stored=dict(self._stored),
             unchanged=before.unchanged + done.unchanged,
             skipped=before.skipped + done.skipped,
             total=0 if header is None else sum(header.counts.values()),
-            vectors=before.vectors + kept,
+            vectors=before.vectors + begun.vectors,
             position=max(before.position, committed.position if done.position else 0),
             issues=tuple(done.issues),
         )
         return self.progress
-
-    def settled(self) -> TransferProgress:
-        """Return how far the import is, without issues."""
-        return replace(self.progress, issues=())
 
     def _keep_vectors(self, batch: Batch) -> int:
         """Keep the vectors that are of the model and of the texts in use, so that nothing is embedded again."""

@@ -85,12 +85,20 @@ class Committer:
             BackendUnavailableError: The store cannot be reached, or the work lost too many races.
             BackendClosedError: The committer or the store was closed.
         """
+        return self.queue(work).result()
+
+    def queue(self, work: Callable[[Transaction], T]) -> Future[Committed[T]]:
+        """Have *work* run after those that were queued before; the future comes to what `submit` returns or raises.
+
+        Raises:
+            BackendClosedError: The committer was closed.
+        """
         task = _Task(work, BEGAN.get())
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
             self._queue.put(task)
-        return task.answer.result()
+        return task.answer
 
     @property
     def waiting(self) -> int:

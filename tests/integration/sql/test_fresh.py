@@ -83,11 +83,12 @@ def test_what_was_taken_back_is_gone(store: SqlMetadataStore) -> None:
 
 
 def test_only_so_many_are_kept() -> None:
-    """The oldest go first; whoever wants them reads the database."""
+    """Those that are asked for next stay; whoever wants the newer ones reads the database."""
     fresh = Fresh(capacity=3)
 
     fresh.keep(map(fresh_record, (1, 2)))
     fresh.keep(map(fresh_record, (3, 4)))
 
-    assert list(fresh.take([4, 1, 2])) == [4, 2]
-    assert list(fresh.take([4, 3])) == [3]
+    assert list(fresh.take([1, 2, 4])) == [1, 2]
+    fresh.keep(map(fresh_record, (5,)))
+    assert list(fresh.take([5, 4, 3])) == [5, 3]

@@ -1,0 +1,93 @@
+"""An import of a user hands the committer its next batch before the one before is durable."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
+from memsvc.domain.scope import Scope
+from memsvc.domain.transfer import RecordKind
+from memsvc.engine.application import Application
+from memsvc.engine.transfer import parsing
+from memsvc.engine.transfer.importing import UserImport
+from memsvc.engine.transfer.parsing import Batch
+from memsvc.ports.metadata import Transaction
+
+ADA, BOB = Scope("ada"), Scope("bob")
+CONTENTS = ("The harbour opens at dawn.", "她每天早上喝绿茶。", "A walrus sleeps.")
+
+
+@pytest.fixture
+def imported(application: Application, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[Batch]]:
+    """An import for Bob of what Ada has, and its batches of one memory each."""
+    monkeypatch.setattr(parsing, "BATCH_RECORDS", 1)
+    for content in CONTENTS:
+        application.remember.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
+    run = application.user_importing.begin(BOB)
+    return run, list(_batches(application, run))
+
+
+def _batches(application: Application, run: UserImport) -> Iterator[Batch]:
+    for part in application.exporting.run(ADA, with_vectors=False):
+        yield from run.feed(part.data)
+    yield from run.finish()
+
+
+def test_the_batch_before_is_told(imported: tuple[UserImport, list[Batch]]) -> None:
+    """Each call tells what is durable: the batches before the one that it begins; at the end all."""
+    run, batches = imported
+
+    told = [run.store(batch).stored.get(RecordKind.MEMORY, 0) for batch in batches]
+
+    assert [0, 1, 2] == told
+    last = run.settle()
+    assert (len(CONTENTS), last) == (last.stored[RecordKind.MEMORY], run.settle())
+
+
+def test_the_next_batch_waits_where_it_is_stored(
+    application: Application, imported: tuple[UserImport, list[Batch]]
+) -> None:
+    """While the committer is busy with one, the next lies in its queue already; they keep their order."""
+    run, batches = imported
+    committer = application.user_importing._committer
+    begun, let = threading.Event(), threading.Event()
+
+    def blocked(_: Transaction) -> None:
+        begun.set()
+        assert let.wait(30)
+
+    with ThreadPoolExecutor(2) as pool:
+        committer.queue(blocked)
+        assert begun.wait(30)
+        run.store(batches[0])
+        second = pool.submit(run.store, batches[1])
+        while committer.waiting < 2:
+            assert not second.done()
+        let.set()
+        assert 1 == second.result(30).stored[RecordKind.MEMORY]
+    run.settle()
+
+    assert list(CONTENTS[:2]) == _contents(application)
+
+
+def _contents(application: Application) -> list[str]:
+    lines = [line for part in application.exporting.run(BOB, with_vectors=False) for line in part.data.splitlines()]
+    return [json.loads(line)["content"] for line in lines[1:-1]]
+
+
+def test_a_batch_that_fails_is_told_with_the_next(imported: tuple[UserImport, list[Batch]]) -> None:
+    """What kept a batch from being stored is raised once somebody asks for it, and the batch does not count."""
+    run, batches = imported
+    bad = replace(batches[0].records[0], earlier=[None])  # type: ignore[list-item]  # a fault of ours
+
+    run.store(Batch((bad,), batches[0].lines))
+    with pytest.raises(AttributeError):
+        run.store(batches[1])
+
+    assert {RecordKind.MEMORY: 1} == {kind: count for kind, count in run.settle().stored.items() if count}
