@@ -124,12 +124,19 @@ class ImportStream:
     async def _store_each(self, run: ImportRun, ready: asyncio.Queue[PreparedBatch | None]) -> None:
         before = run.progress
         while (prepared := await ready.get()) is not None:
-            reached = await self._edge.executors.write.proceed(run.store, prepared)
-            self._untold.extend(reached.failures)
-            self._progress = _since(before, reached)
-            self._changed.set()
-            await self._wait_for_room()
+            await self._note(before, await self._edge.executors.write.proceed(run.store, prepared))
+            if ready.empty():
+                await self._note(before, await self._edge.executors.write.proceed(run.settle))
             ready.task_done()
+        await self._note(before, await self._edge.executors.write.proceed(run.settle))
+
+    async def _note(self, before: ImportProgress, reached: ImportProgress) -> None:
+        self._untold.extend(reached.failures)
+        self._progress = _since(before, reached)
+        self._changed.set()
+        while len(self._untold) > UNTOLD_FAILURES:
+            self._room.clear()
+            await self._room.wait()
 
     def _prepare(self, run: ImportRun, batch: pb.ImportBatch, scope: types.Scope) -> PreparedBatch:
         dimension = self._edge.application.dimension
@@ -141,11 +148,6 @@ class ImportStream:
             COURTESY.give_way()
             drafts.append(draft_or_rejected(entry, scope, dimension=dimension))
         return run.prepare(first + skipped, drafts)
-
-    async def _wait_for_room(self) -> None:
-        while len(self._untold) > UNTOLD_FAILURES:
-            self._room.clear()
-            await self._room.wait()
 
     def _response(self, *, done: bool = False) -> pb.ImportMemoriesResponse:
         failures = [self._untold.popleft() for _ in range(min(len(self._untold), limits.BATCH))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from memsvc.domain.entries import View
@@ -16,16 +15,17 @@ from memsvc.engine.transfer.exporting import own_passages, text_digest
 from memsvc.engine.transfer.parsing import Batch, Parser
 from memsvc.engine.transfer.storing import Outcome, store
 from memsvc.engine.write.committer import Committed, Committer
+from memsvc.engine.write.in_order import InOrder
 from memsvc.text.passages import ANALYSIS_VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """A batch that is being stored: the lines up to its end, and how many vectors were kept of it."""
+class _Stored:
+    """What became of a batch; the lines of the file up to its end, and how many vectors were kept of it."""
 
     lines: int
     vectors: int
-    future: Future[Committed[Outcome]]
+    outcome: Outcome
 
 
 class UserImporting:
@@ -48,12 +48,11 @@ class UserImport:
     def __init__(self, scope: Scope, committer: Committer, embedding: Embedding, tier: RetrievalTier) -> None:
         """Import into the user of *scope*."""
         self._scope = scope
-        self._committer = committer
+        self._works: InOrder[_Stored] = InOrder(committer)
         self._embedding = embedding
         self._tier = tier
         self._parser = Parser(scope)
         self._stored: Counter[RecordKind] = Counter()
-        self._begun: _Begun | None = None
         self.progress = TransferProgress()
 
     def feed(self, data: bytes) -> Iterator[Batch]:
@@ -75,46 +74,40 @@ class UserImport:
     def store(self, batch: Batch) -> TransferProgress:
         """Begin to store a batch, batches in their order; return how far the import is once the one before is durable.
 
-        So the committer never waits for its next batch.
-
         Raises:
             ErasureRunningError: The user is being erased.
-            BackendUnavailableError: The store cannot be reached; nothing of the batch before is stored.
+            BackendUnavailableError: The store cannot be reached. Of the batch before nothing is stored, nor of this.
         """
         header = self._parser.header
         kept = self._keep_vectors(batch)
         all_are_new = header is not None and header.user_id != self._scope.user_id
         owner = self._scope.owner
-        before, self._begun = (
-            self._begun,
-            _Begun(
-                batch.lines,
-                kept,
-                self._committer.queue(lambda transaction: store(transaction, batch, owner, all_are_new=all_are_new)),
-            ),
+        return self._reached(
+            self._works.put(
+                lambda transaction, _: _Stored(
+                    batch.lines, kept, store(transaction, batch, owner, all_are_new=all_are_new)
+                )
+            )
         )
-        return self._settled(before)
 
     def settle(self) -> TransferProgress:
         """Return how far the import is once all that was begun is durable; raises what `store` raises."""
-        before, self._begun = self._begun, None
-        return self._settled(before)
+        return self._reached(self._works.settle())
 
-    def _settled(self, begun: _Begun | None) -> TransferProgress:
+    def _reached(self, committed: Committed[_Stored] | None) -> TransferProgress:
         """Return the progress with the issues of one batch."""
-        before = self.progress
-        if begun is None:
+        before, header = self.progress, self._parser.header
+        if committed is None:
             return replace(before, issues=())
-        committed = begun.future.result()
-        done, header = committed.value, self._parser.header
+        batch, done = committed.value, committed.value.outcome
         self._stored += done.stored
         self.progress = TransferProgress(
-            lines=max(before.lines, begun.lines),
+            lines=max(before.lines, batch.lines),
             stored=dict(self._stored),
             unchanged=before.unchanged + done.unchanged,
             skipped=before.skipped + done.skipped,
             total=0 if header is None else sum(header.counts.values()),
-            vectors=before.vectors + begun.vectors,
+            vectors=before.vectors + batch.vectors,
             position=max(before.position, committed.position if done.position else 0),
             issues=tuple(done.issues),
         )

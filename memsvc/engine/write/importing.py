@@ -13,8 +13,9 @@ from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.read.access_counts import AccessCounts
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.committer import Committed, Committer
 from memsvc.engine.write.drafting import Drafting, Prepared
+from memsvc.engine.write.in_order import InOrder
 from memsvc.engine.write.placing import Item, Placed, Placing, rejection
 from memsvc.engine.write.requests import Request, digest_of, recall, remember
 from memsvc.ports.metadata import Transaction
@@ -101,6 +102,7 @@ class ImportRun:
         self._scope = scope
         self._choices = choices
         self._progress = progress
+        self._works: InOrder[_Batch] = InOrder(parts.committer)
 
     @property
     def progress(self) -> ImportProgress:
@@ -115,7 +117,8 @@ class ImportRun:
         Raises:
             InvalidRequestError: There is a gap before *first_index*, or it is negative.
         """
-        return self.store(self.prepare(first_index, drafts))
+        self.store(self.prepare(first_index, drafts))
+        return self.settle()
 
     def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
         """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
@@ -124,9 +127,21 @@ class ImportRun:
         return PreparedBatch(first_index, start, items)
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:
-        """Store what was prepared, as `add` does; batches in their order."""
+        """Begin to store what was prepared, batches in their order; return the progress once the one before is durable.
+
+        Raises:
+            InvalidRequestError: Of the batch before, as `add`; then nothing is stored of this one either.
+        """
         COURTESY.give_way()
-        committed = self._parts.committer.submit(lambda transaction: self._store(transaction, prepared))
+        return self._reached(self._works.put(lambda transaction, before: self._store(transaction, prepared, before)))
+
+    def settle(self) -> ImportProgress:
+        """Return the progress once all that was begun is durable; raises what `add` raises."""
+        return self._reached(self._works.settle())
+
+    def _reached(self, committed: Committed[_Batch] | None) -> ImportProgress:
+        if committed is None:
+            return replace(self._progress, failures=())
         batch = committed.value
         position = batch.progress.position
         if any(isinstance(result, Placed) for result in batch.results):
@@ -136,13 +151,13 @@ class ImportRun:
             for result in batch.results
             if isinstance(result, Placed) and result.outcome is Outcome.DUPLICATE
         )
-        self._progress = replace(batch.progress, position=position)
+        self._progress = replace(batch.progress, position=max(position, self._progress.position))
         return self._progress
 
-    def _store(self, transaction: Transaction, prepared: PreparedBatch) -> _Batch:
+    def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _Batch | None) -> _Batch:
         # The store's own note counts, not this object's: another stream of the same import may be ahead.
         answer = recall(transaction, self._request)
-        progress = self._progress if answer is None else ImportProgress(**answer)
+        progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
         first, known = prepared.first_index, progress.next_index
         if not 0 <= first <= known:
             description = f"Must lie in 0 to {known}, the index after the last memory, not {first}."

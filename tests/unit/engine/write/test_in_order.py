@@ -1,0 +1,112 @@
+"""Works that follow each other, queued ahead of what they follow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.in_order import InOrder
+from memsvc.ports.metadata import Transaction, UniquenessRaceError
+from tests.unit.engine.write.desk import Desk
+
+Work = Callable[[Transaction, list[int] | None], list[int]]
+
+
+def adding(number: int) -> Work:
+    """Return a work that adds a number to those of the works before."""
+    return lambda _, before: [*(before or ()), number]
+
+
+def failing(_transaction: Transaction, _before: list[int] | None) -> list[int]:
+    raise LookupError
+
+
+@contextmanager
+def busy(committer: Committer) -> Iterator[None]:
+    """Keep the committer at another work, so that what is queued meanwhile becomes one transaction."""
+    begun, let = threading.Event(), threading.Event()
+    committer.queue(lambda _: (begun.set(), let.wait(30)))
+    assert begun.wait(30)
+    yield
+    let.set()
+
+
+@pytest.fixture
+def works(desk: Desk) -> InOrder[list[int]]:
+    """Works at a real store."""
+    return InOrder(desk.writing.committer)
+
+
+def test_each_goes_on_from_the_one_before(works: InOrder[list[int]]) -> None:
+    """A call tells what the work before came to, once; the last is told at the end."""
+    assert works.settle() is None
+    assert works.put(adding(1)) is None
+    told = works.put(adding(2))
+    assert told is not None
+    assert [1] == told.value
+    last = works.settle()
+    assert last is not None
+    assert [1, 2] == last.value
+    assert works.settle() is None
+    assert works.put(adding(3)) is None
+    again = works.settle()
+    assert again is not None
+    assert [1, 2, 3] == again.value
+
+
+@pytest.mark.parametrize("is_one_transaction", [True, False], ids=["one transaction", "one after the other"])
+def test_nothing_is_done_after_a_failure(
+    desk: Desk,
+    works: InOrder[list[int]],
+    is_one_transaction: bool,  # noqa: FBT001 - a case
+) -> None:
+    """Those that were queued already fail as the one before did, whether it is over by then or not."""
+    done: list[int] = []
+
+    def noting(transaction: Transaction, before: list[int] | None) -> list[int]:
+        done.append(len(before or ()))
+        return adding(2)(transaction, before)
+
+    if is_one_transaction:
+        with busy(desk.writing.committer):
+            works.put(failing)
+            link = works._last
+            works._is_told = True
+            works.put(noting)
+        assert link is not None
+    else:
+        works.put(failing)
+        with pytest.raises(LookupError):
+            works.put(noting)
+    with pytest.raises(LookupError):
+        works.settle()
+    assert not done
+
+    works.put(adding(5))
+    begun_anew = works.settle()
+    assert begun_anew is not None
+    assert [5] == begun_anew.value
+
+
+def test_a_transaction_that_is_repeated_repeats_them_in_order(desk: Desk, works: InOrder[list[int]]) -> None:
+    """A lost race voids all works of a transaction; each is run again after the one that it follows."""
+    runs: list[int] = []
+
+    def racing(transaction: Transaction, before: list[int] | None) -> list[int]:
+        runs.append(1)
+        if len(runs) == 1:
+            raise UniquenessRaceError
+        return adding(2)(transaction, before)
+
+    with busy(desk.writing.committer):
+        works.put(adding(1))
+        works._is_told = True
+        works.put(racing)
+
+    told = works.settle()
+    assert told is not None
+    assert ([1, 2], 2) == (told.value, len(runs))
