@@ -46,6 +46,13 @@ def term(field: str, value: str) -> str:
     return f"{field}={value}"
 
 
+def terms_of(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the token of each field and value: all looked at together, since next to none needs an escape."""
+    if _SPLITTING.search("".join([value for _, value in pairs])):
+        return [term(field, value) for field, value in pairs]
+    return [f"{field}={value}" for field, value in pairs]
+
+
 def bounded_term(field: Field) -> str:
     """Return the token that a point has whose memory has a number in this field."""
     return f"{field.value}=set"

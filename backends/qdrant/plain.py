@@ -15,7 +15,8 @@ PLAIN = "plain"
 """The payload field: 1 where the memory is plain, and absent where it is not."""
 
 _STATUS = Status.ACTIVE.value
-_NEVER = {Field.TIER: Tier.ARCHIVED.value, Field.LAYER: Layer.SESSION.value}
+_ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
+_NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
 """Values that no plain memory has; of the others it may have any."""
 _ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
@@ -24,7 +25,7 @@ def is_plain(attributes: Attributes) -> bool:
     """Return whether a memory is active, not archived, no session's own, and bound to no time."""
     a = attributes
     is_free = a.expire_time is None and a.valid_from is None and a.valid_to is None
-    is_usual = a.tier != _NEVER[Field.TIER] and a.layer != _NEVER[Field.LAYER]
+    is_usual = a.tier != _ARCHIVED and a.layer != _SESSION
     return a.status == _STATUS and is_free and is_usual
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, term
+from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, terms_of
 from backends.qdrant.plain import PLAIN, is_plain
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
@@ -41,21 +41,27 @@ class Slice:
 
 def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) -> Payload:
     """Return the payload of an entry with *marks* among its terms. Numbers that the memory has not are left out."""
-    terms = [
-        *marks,
-        term("agent_id", attributes.agent_id),
-        term("session_id", attributes.session_id),
-        term("layer", attributes.layer),
-        term("kind", attributes.kind),
-        term("category", attributes.category),
-        term("tier", attributes.tier),
-        term("speaker", attributes.speaker),
+    told = [
+        ("agent_id", attributes.agent_id),
+        ("session_id", attributes.session_id),
+        ("layer", attributes.layer),
+        ("kind", attributes.kind),
+        ("category", attributes.category),
+        ("tier", attributes.tier),
+        ("speaker", attributes.speaker),
+        *[("tags", tag) for tag in attributes.tags],
+        *[("metadata", value) for value in attributes.metadata],
     ]
-    terms += [term("tags", tag) for tag in attributes.tags]
-    terms += [term("metadata", value) for value in attributes.metadata]
-    bounds = {Field.VALID_FROM: attributes.valid_from, Field.VALID_TO: attributes.valid_to}
-    terms += [bounded_term(field) for field, bound in bounds.items() if bound is not None]
+    terms = [*marks, *terms_of(told)]
+    bounds: Payload = {}
+    if attributes.valid_from is not None:
+        terms.append(bounded_term(Field.VALID_FROM))
+        bounds[Field.VALID_FROM.value] = attributes.valid_from
+    if attributes.valid_to is not None:
+        terms.append(bounded_term(Field.VALID_TO))
+        bounds[Field.VALID_TO.value] = attributes.valid_to
     payload: Payload = {
+        **bounds,
         OWNER: str(attributes.owner),
         PROJECT: attributes.project_id,
         VIEW: int(view),
@@ -74,7 +80,6 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
         payload["event_time"] = attributes.event_time
     if attributes.expire_time is not None:
         payload["expire_time"] = attributes.expire_time
-    payload.update({field.value: bound for field, bound in bounds.items() if bound is not None})
     return payload
 
 

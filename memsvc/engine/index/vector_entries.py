@@ -78,9 +78,10 @@ class VectorEntries:
         texts: list[str] = []
         given: list[bytes] = []
         is_given: list[bool] = []
+        model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
             COURTESY.give_way()
-            has_vector = self._has_vector(document)
+            has_vector = _has_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:
                 given.append(document.given_vector)
@@ -88,8 +89,8 @@ class VectorEntries:
             is_given += [has_vector, *repeat(False, len(passages) - 1)]  # noqa: FBT003 - the value repeated
             todo.append((document, passages))
         known = np.array(is_given, dtype=bool)
-        vectors = np.empty((len(is_given), self._embedding.dimension), dtype=np.float32)
-        vectors[known] = np.frombuffer(b"".join(given), dtype="<f4").reshape(len(given), self._embedding.dimension)
+        vectors = np.empty((len(is_given), dimension), dtype=np.float32)
+        vectors[known] = np.frombuffer(b"".join(given), dtype="<f4").reshape(len(given), dimension)
         vectors[~known] = self._embedding.passages(texts)
         return todo, vectors
 
@@ -98,8 +99,11 @@ class VectorEntries:
         return [_SOLE] if has_vector and self._tier is RetrievalTier.S else passages_of(document, self._tier)
 
     def _has_vector(self, document: Document) -> bool:
-        is_ours = document.given_model == self._embedding.model
-        return is_ours and len(document.given_vector) == _FLOAT_BYTES * self._embedding.dimension
+        return _has_vector(document, self._embedding.model, self._embedding.dimension)
+
+
+def _has_vector(document: Document, model: str, dimension: int) -> bool:
+    return document.given_model == model and len(document.given_vector) == _FLOAT_BYTES * dimension
 
 
 def _entries(document: Document, passages: Sequence[Passage], vectors: Iterator[Vector]) -> list[VectorEntry]:
