@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from grpc import aio
-
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
+from tests.bench.bare import bare_server
 from tests.bench.results import Row, Target
-from tests.bench.server import ROOT, running_server
+from tests.bench.server import running_server
 from tests.bench.settings import Plan
 
 if TYPE_CHECKING:
@@ -42,8 +37,9 @@ async def measure_files(plan: Plan, told: Callable[[], None]) -> list[Row]:
     size = (64 if plan.is_quick else 256) * 1024 * 1024
     rates: dict[str, list[float]] = {"up": [], "down": [], "bare up": [], "bare down": []}
     with TemporaryDirectory(prefix="memsvc-bench-") as folder:
-        async with running_server(Path(folder) / "data", plan.server) as server, _bare(Path(folder)) as bare:
+        async with running_server(Path(folder) / "data", plan.server) as server, bare_server(Path(folder)) as channel:
             ours: FileServiceAsyncStub = FileServiceStub(server.channel)
+            bare: FileServiceAsyncStub = FileServiceStub(channel)
             for _ in range(ROUNDS):
                 rates["bare up"].append((await _up(bare, size))[0])
                 rate, file_id = await _up(ours, size)
@@ -89,20 +85,3 @@ async def _down(stub: FileServiceAsyncStub, request: pb.DownloadFileRequest, siz
         message = f"{came} bytes came of {size}."
         raise ValueError(message)
     return size / (time.perf_counter() - started) / _MEGA
-
-
-@asynccontextmanager
-async def _bare(folder: Path) -> AsyncIterator[FileServiceAsyncStub]:
-    """Run the server that does nothing with bytes, in a process of its own as ours is."""
-    ready = folder / "bare.ready"
-    process = subprocess.Popen([sys.executable, "-m", "tests.bench.bare_stream", str(ready)], cwd=ROOT)  # noqa: ASYNC220 - quick
-    try:
-        while not ready.exists():  # noqa: ASYNC110 - the event is in another process
-            await asyncio.sleep(0.02)
-        options = (("grpc.max_receive_message_length", -1),)
-        async with aio.insecure_channel(ready.read_text(encoding="utf-8"), options=options) as channel:
-            stub: FileServiceAsyncStub = FileServiceStub(channel)
-            yield stub
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.wait)

@@ -89,9 +89,9 @@ async def measure_writes(server: Server, found: Latencies, dimension: int, count
     found.rates["writers"] = len(seconds) / whole
 
 
-def measure_floor(directory: Path, corpus: Corpus, found: Latencies, count: int) -> Engines:
+async def measure_floor(directory: Path, corpus: Corpus, found: Latencies, count: int) -> Engines:
     """Ask the engines for what the hybrid searches needed of them; the server must have stopped."""
-    return measure_engines(directory, corpus.questions(count + WARM_UP, purpose="hybrid"), found.ids)
+    return await measure_engines(directory, corpus.questions(count + WARM_UP, purpose="hybrid"), found.ids)
 
 
 def latency_rows(size: int, found: Latencies, floor: Engines, embedding: Sample) -> list[Row]:
@@ -101,6 +101,7 @@ def latency_rows(size: int, found: Latencies, floor: Engines, embedding: Sample)
     total = sum(sample.p50 for sample in parts.values())
     rows = [timed(PART, f"{at}: floor, {name}", sample) for name, sample in parts.items()]
     rows.append(timed(PART, f"{at}: floor, embedding a query", embedding))
+    rows.append(Row(PART, f"{at}: the engines, each in a loop of its own (note)", floor.in_a_loop, "ms"))
     words = floor.bm25.p50 + floor.rows.p50 + s["rpc"].p50
     meaning = floor.dense.p50 + floor.rows.p50 + s["rpc"].p50
     rows += [

@@ -142,7 +142,7 @@ async def _measure_size(size: int, plan: Plan, report: Report, screen: _Screen) 
             report.add(*await measure_start(directory, size, plan))
         if latencies is not None:
             step = screen.stage(f"{size}: floor")
-            engines = measure_floor(directory, corpus, latencies, plan.searches)
+            engines = await measure_floor(directory, corpus, latencies, plan.searches)
             report.add(*latency_rows(size, latencies, engines, _embedding(plan, corpus, directory)))
             step()
         # Last, since it changes what the rest is measured on.
