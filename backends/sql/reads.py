@@ -16,11 +16,19 @@ from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
 from backends.sql.database import Database
-from backends.sql.dialect import MAX_INTEGER, gathered_rows, is_listed, list_parameter, rows_of_text, unindexed
+from backends.sql.dialect import (
+    MAX_INTEGER,
+    gathered_rows,
+    is_listed,
+    list_parameter,
+    rows_of_text,
+    run_kept,
+    unindexed,
+)
 from backends.sql.elements import NUMBER
 from backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from backends.sql.filters import condition, within
-from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
+from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories, whole_in
 from backends.sql.history import SqlHistoryReads
 from backends.sql.keyword_table import search_keywords
 from backends.sql.paging import read_page
@@ -35,7 +43,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.query import Order, PageCursor
 from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach, Scope
-from memsvc.ports.candidates import Candidates, Rows
+from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
 
 _CANDIDATE_COLUMNS = tuple(memories.c[name] for name in COLUMNS)
@@ -110,7 +118,7 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs."""
-        found, missing = self._ranked.found(np.unique(np.asarray(rows, dtype=np.int64)), reach)
+        found, missing = self._ranked.found(_each_once(np.asarray(rows, dtype=np.int64)), reach)
         if missing:
             version = self._ranked.version
             read = self._read_candidates(missing, reach)
@@ -188,17 +196,27 @@ class SqlMemoryReads(SqlHistoryReads):
     def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
         parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
         with self._database.reading() as connection:
-            return rows_of_text(connection.execute(_select_candidates(len(reach.project_ids)), parameters).scalar_one())
+            [(text,)] = run_kept(connection, _select_candidates(len(reach.project_ids)), parameters)
+        return rows_of_text(text)
 
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
         if not values:
             return []
         projects = len(reach.project_ids)
         parameters = {column: list_parameter(dict.fromkeys(values))} | _reach_parameters(reach)
-        with self._database.snapshot() as connection:
-            text = connection.execute(_select_gathered(column, projects), parameters).scalar_one()
-            found = found_in(text, lambda: connection.execute(_select_doubtful(column, projects), parameters).all())
+        wanted = _select_gathered(column, projects)
+        with self._database.reading() as connection:
+            [(text,)] = run_kept(connection, wanted, parameters)
+        if (found := whole_in(text)) is None:
+            with self._database.snapshot() as connection:
+                [(text,)] = run_kept(connection, wanted, parameters)
+                found = found_in(text, lambda: run_kept(connection, _select_doubtful(column, projects), parameters))
         return [memory for memory, _ in found.values()]
+
+
+def _each_once(rows: Integers) -> Integers:
+    """Return *rows* ascending, each once: which those of a search are already."""
+    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
 def _without(rows: Sequence[int], found: Mapping[int, object]) -> list[int]:

@@ -39,6 +39,22 @@ class StoreReadsContract(StoreSeams):
         assert [*store.memories.candidates([], reach=ADA)] == []
         assert store.memories.get_by_key("K", reach=ADA) is None
 
+    @pytest.mark.parametrize("confidences", [(0.1, 1 / 3, 0.8, 0.0, 1.0), (5e-324, 0.001, 1e-4 / 3, 1.0)], ids=len)
+    def test_confidence_comes_back_to_the_last_bit(self, store: MetadataStore, confidences: tuple[float, ...]) -> None:
+        """Whichever way a memory is read."""
+        written = insert(store, *(factories.memory(str(one), confidence=one) for one in confidences))
+        names, rows = [memory.id for memory in written], [memory.row for memory in written]
+
+        found = (
+            store.memories.get(names, reach=ADA).values(),
+            store.memories.by_rows(rows, reach=ADA).values(),
+            [document.memory for document in store.feed.documents(rows)],
+            [document.memory for document in store.feed.documents(rows)],
+        )
+
+        for memories in found:
+            assert list(confidences) == [memory.confidence for memory in sorted(memories, key=lambda one: one.row)]
+
     def test_what_was_read_before_is_read_as_it_is_now(self, store: MetadataStore) -> None:
         """A read after a change sees it, and a change that was undone is not seen, however often was read before."""
         memory, gone = insert(store, factories.memory("1"), factories.memory("2"))
