@@ -29,7 +29,12 @@ def failing(_transaction: Transaction, _before: list[int] | None) -> list[int]:
 def busy(committer: Committer) -> Iterator[None]:
     """Keep the committer at another work, so that what is queued meanwhile becomes one transaction."""
     begun, let = threading.Event(), threading.Event()
-    committer.queue(lambda _: (begun.set(), let.wait(30)))
+
+    def blocked(_: Transaction) -> None:
+        begun.set()
+        assert let.wait(30)
+
+    committer.queue(blocked)
     assert begun.wait(30)
     yield
     let.set()
