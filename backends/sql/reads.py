@@ -239,7 +239,7 @@ def _in_reach(
 ) -> sa.ColumnElement[bool]:
     # A parameter for each project: one that SQLAlchemy expands on every call takes as long as the query.
     names = [sa.bindparam(f"project_{number}", type_=sa.Text) for number in range(projects)]
-    return sa.and_(owner == sa.bindparam("owner"), project.in_(names))
+    return sa.and_(owner == sa.bindparam("owner"), project.in_(names) if names else sa.false())
 
 
 @cache
