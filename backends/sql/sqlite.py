@@ -13,9 +13,6 @@ from backends.sql.settings import Durability, SqlSettings
 
 LOG_BYTES = 64 * 1024 * 1024
 """What the log may keep of the disk after a large transaction."""
-LOG_PAGES = 4_000
-"""So many pages (16 MB) are logged before a commit carries them over into the database. Pages that are written again
-and again, as those of the keywords, are then carried over once: of the time of a bulk commit that took a half."""
 
 
 class SqliteDriver:
@@ -101,7 +98,6 @@ def _prepare(connection: Any, settings: SqlSettings) -> None:
         # What is purged is to be gone from the file too, not only from its directory of pages.
         "secure_delete = ON",
         f"journal_size_limit = {LOG_BYTES}",
-        f"wal_autocheckpoint = {LOG_PAGES}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
