@@ -48,6 +48,7 @@ class StoreReadsContract(StoreSeams):
         found = (
             store.memories.get(names, reach=ADA).values(),
             store.memories.by_rows(rows, reach=ADA).values(),
+            # What is fresh is given out once, and then read from where it is stored.
             [document.memory for document in store.feed.documents(rows)],
             [document.memory for document in store.feed.documents(rows)],
         )

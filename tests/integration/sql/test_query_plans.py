@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.sqlite import SqliteDriver
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
@@ -41,24 +37,11 @@ from memsvc.ports.upkeep import Place, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, revise
+from tests.integration.sql.plans import Plans, noted
 
 USUAL = And((AnyOf(Field.STATUS, ("ACTIVE",)), Not(Range(Field.EXPIRE_TIME, at_most=1e15))))
 SESSION = And((USUAL, AnyOf(Field.SESSION_ID, ("s",))))
 CURSOR = PageCursor(to_micros(NOW), 1)
-SCANS_ALLOWED = (
-    "SCAN listed_",
-    "SCAN chosen",
-    "SCAN part_",
-    "SCAN exploded",
-    "SCAN counters",
-    "SCAN outbox USING INDEX outbox_pending",
-    "SCAN CONSTANT",
-    *(f"SCAN {1 << power} CONSTANT" for power in range(12)),
-    "SCAN pairs_",
-    "SCAN anon_1",
-)
-"""Lists that we pass in, tables of one row, and an index that holds no more than what is asked for."""
-
 Use = Callable[[SqlMetadataStore], object]
 
 
@@ -240,80 +223,29 @@ UPKEEP: dict[str, tuple[str, Callable[[UpkeepReads, Area, Place], object], tuple
 """What upkeep asks for: by which index, how, and from which places on."""
 
 
-class _Cursor(sqlite3.Cursor):
-    """Notes what it executes."""
-
-    noted: ClassVar[list[tuple[str, Any]]] = []
-
-    def execute(self, statement: str, parameters: Any = ()) -> _Cursor:
-        self.noted.append((statement, parameters))
-        super().execute(statement, parameters)
-        return self
-
-    def executemany(self, statement: str, parameters: Any) -> _Cursor:
-        self.noted.append((statement, parameters[0]))
-        super().executemany(statement, parameters)
-        return self
-
-
-class _Connection(sqlite3.Connection):
-    def cursor(self, _factory: object = None) -> Any:
-        return super().cursor(_Cursor)
-
-
-def _watch(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
-    options["factory"] = _Connection
-
-
 @pytest.fixture
 def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
     """Open a store whose statements are noted where the driver gets them."""
-    sa.event.listen(sa.Engine, "do_connect", _watch)
-    with SQL.open(SqlSettings(), context) as store:
+    with noted(), SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
         # It walks over everything, on purpose.
         store.preloading.join()
         yield store
-    sa.event.remove(sa.Engine, "do_connect", _watch)
-
-
-class _Plans:
-    """The plan of every statement that a store runs, line by line."""
-
-    def __init__(self, store: SqlMetadataStore) -> None:
-        self._database = store._database
-        driver = store._database.driver
-        assert isinstance(driver, SqliteDriver)
-        self._path = driver.path
-        self.lines: list[str] = []
-
-    @contextmanager
-    def recorded(self) -> Iterator[None]:
-        _Cursor.noted.clear()
-        yield
-        with closing(sqlite3.connect(self._path)) as connection:
-            for statement, parameters in _Cursor.noted:
-                if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
-                    plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-                    self.lines += [line[3] for line in plan]
-
-    def scans(self) -> list[str]:
-        return [line for line in self.lines if line.startswith("SCAN") and not line.startswith(SCANS_ALLOWED)]
 
 
 @pytest.fixture
-def plans(store: SqlMetadataStore) -> _Plans:
+def plans(store: SqlMetadataStore) -> Plans:
     """Watch a store that holds a few memories."""
     [one] = insert(store, factories.memory("a", key="k", session_id="s", keywords=(Keyword("a", 1.0),), tags=("a",)))
     [other] = insert(store, factories.memory("b", previous_row=one.row, session_id="s"))
     revise(store, one, title="T")
     # What is kept needs no statement.
     store.memories.forget({one.row, other.row})
-    return _Plans(store)
+    return Plans(store)
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_no_table_is_scanned(store: SqlMetadataStore, plans: _Plans, use: Use) -> None:
+def test_no_table_is_scanned(store: SqlMetadataStore, plans: Plans, use: Use) -> None:
     """Every statement finds its rows by an index or by their number."""
     with plans.recorded():
         use(store)
@@ -323,7 +255,7 @@ def test_no_table_is_scanned(store: SqlMetadataStore, plans: _Plans, use: Use) -
 
 
 @pytest.mark.parametrize("use", ["by_rows", "candidates", "documents"])
-def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: _Plans, use: str) -> None:
+def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: Plans, use: str) -> None:
     """A few rows are looked up one by one; an owner's other memories are not touched."""
     with plans.recorded():
         USES[use](store)
@@ -347,7 +279,7 @@ LISTED: dict[str, tuple[str, Use]] = {
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_what_is_named_is_entered_by_its_name(store: SqlMetadataStore, plans: _Plans, name: str) -> None:
+def test_what_is_named_is_entered_by_its_name(store: SqlMetadataStore, plans: Plans, name: str) -> None:
     """However much the owner has besides: an import or an erasure goes through it in batches."""
     table, use = LISTED[name]
     with plans.recorded():
@@ -361,7 +293,7 @@ def test_what_is_named_is_entered_by_its_name(store: SqlMetadataStore, plans: _P
 @pytest.mark.parametrize("after", [None, CURSOR], ids=["first", "later"])
 @pytest.mark.parametrize("field", OrderField, ids=str)
 def test_lists_are_read_in_order_from_an_index(
-    store: SqlMetadataStore, plans: _Plans, field: OrderField, after: PageCursor | None
+    store: SqlMetadataStore, plans: Plans, field: OrderField, after: PageCursor | None
 ) -> None:
     """A page is merged from the projects' indexes: what is sorted is the page, not the list."""
     with plans.recorded():
@@ -377,7 +309,7 @@ def test_lists_are_read_in_order_from_an_index(
     assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
 
 
-def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans) -> None:
+def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: Plans) -> None:
     """A page of an owner's changes does not walk through those of others, nor is it sorted."""
     with plans.recorded():
         store.changes.after(1, reach=ADA, limit=9)
@@ -387,7 +319,7 @@ def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans:
     assert not any("TEMP B-TREE" in line for line in plans.lines)
 
 
-def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStore, plans: _Plans) -> None:
+def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStore, plans: Plans) -> None:
     """Listing the few that wait does not walk through all others."""
     waiting = And((AnyOf(Field.STATUS, ("QUARANTINED",)), Not(AnyOf(Field.LAYER, ("SESSION",)))))
     with plans.recorded():
@@ -399,7 +331,7 @@ def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStor
 
 @pytest.mark.parametrize("area", [EVERYBODY, Area(OWNER), Area(OWNER, "web")], ids=["all", "owner", "project"])
 @pytest.mark.parametrize("name", UPKEEP)
-def test_upkeep_is_found_in_order_from_an_index(store: SqlMetadataStore, plans: _Plans, name: str, area: Area) -> None:
+def test_upkeep_is_found_in_order_from_an_index(store: SqlMetadataStore, plans: Plans, name: str, area: Area) -> None:
     """From the beginning and from a place in the list: nothing is sorted, and what is not due is not walked through."""
     index, use, places = UPKEEP[name]
     with plans.recorded():
@@ -411,7 +343,7 @@ def test_upkeep_is_found_in_order_from_an_index(store: SqlMetadataStore, plans: 
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)
-def test_lists_of_a_session_are_read_from_its_index(store: SqlMetadataStore, plans: _Plans, field: OrderField) -> None:
+def test_lists_of_a_session_are_read_from_its_index(store: SqlMetadataStore, plans: Plans, field: OrderField) -> None:
     """A page of one session does not walk through the memories of the others."""
     with plans.recorded():
         store.memories.page(reach=ADA, where=SESSION, order=Order(field), after=CURSOR, limit=9)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.committer import Committed, Committer
 from memsvc.engine.write.in_order import InOrder
 from memsvc.ports.metadata import Transaction, UniquenessRaceError
 from tests.unit.engine.write.desk import Desk
@@ -25,9 +25,11 @@ def failing(_transaction: Transaction, _before: list[int] | None) -> list[int]:
     raise LookupError
 
 
-@contextmanager
-def busy(committer: Committer) -> Iterator[None]:
-    """Keep the committer at another work, so that what is queued meanwhile becomes one transaction."""
+def put_together(committer: Committer, works: InOrder[list[int]], *both: Work) -> Future[Committed[list[int]] | None]:
+    """Put two works while the committer is at another one, so that they become one transaction.
+
+    Return what the second call of `put` comes to.
+    """
     begun, let = threading.Event(), threading.Event()
 
     def blocked(_: Transaction) -> None:
@@ -36,8 +38,13 @@ def busy(committer: Committer) -> Iterator[None]:
 
     committer.queue(blocked)
     assert begun.wait(30)
-    yield
-    let.set()
+    works.put(both[0])
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(works.put, both[1])
+        while committer.waiting < 2:
+            assert not second.done()
+        let.set()
+    return second
 
 
 @pytest.fixture
@@ -77,12 +84,9 @@ def test_nothing_is_done_after_a_failure(
         return adding(2)(transaction, before)
 
     if is_one_transaction:
-        with busy(desk.writing.committer):
-            works.put(failing)
-            link = works._last
-            works._is_told = True
-            works.put(noting)
-        assert link is not None
+        second = put_together(desk.writing.committer, works, failing, noting)
+        with pytest.raises(LookupError):
+            second.result(30)
     else:
         works.put(failing)
         with pytest.raises(LookupError):
@@ -107,11 +111,10 @@ def test_a_transaction_that_is_repeated_repeats_them_in_order(desk: Desk, works:
             raise UniquenessRaceError
         return adding(2)(transaction, before)
 
-    with busy(desk.writing.committer):
-        works.put(adding(1))
-        works._is_told = True
-        works.put(racing)
+    first = put_together(desk.writing.committer, works, adding(1), racing).result(30)
 
+    assert first is not None
+    assert [1] == first.value
     told = works.settle()
     assert told is not None
     assert ([1, 2], 2) == (told.value, len(runs))
