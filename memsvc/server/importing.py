@@ -20,6 +20,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.importing import ImportRun, PreparedBatch
 from memsvc.server import calls
+from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.writes import import_to_proto
@@ -39,7 +40,7 @@ class ImportStream:
     def __init__(self, edge: Edge, requests: AsyncIterator[pb.ImportMemoriesRequest]) -> None:
         self._edge = edge
         self._requests = requests
-        self._progress = ImportProgress()
+        self._before = self._progress = ImportProgress()
         self._untold: deque[tuple[int, Rejected]] = deque()
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -88,7 +89,8 @@ class ImportStream:
             on_duplicate=ON_DUPLICATE.given(header.on_duplicate, OnDuplicate.RETURN_EXISTING),
             on_conflict=CONFLICT_POLICY.optional(header.conflict_policy),
         )
-        self._progress = _since(run.progress, run.progress)
+        self._before = run.progress
+        self._progress = _since(self._before, run.progress)
         return run
 
     async def _store_all(self, run: ImportRun, header: pb.ImportHeader) -> None:
@@ -96,7 +98,7 @@ class ImportStream:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._prepare_each(run, header.scope, ready))
-                group.create_task(self._store_each(run, ready))
+                group.create_task(store_each(run, ready, self._edge.executors.write, self._note))
             if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED:
                 await self._edge.waits.stored(self._progress.position)
         except ExceptionGroup as failures:
@@ -121,18 +123,9 @@ class ImportStream:
             raise
         await ready.put(None)
 
-    async def _store_each(self, run: ImportRun, ready: asyncio.Queue[PreparedBatch | None]) -> None:
-        before = run.progress
-        while (prepared := await ready.get()) is not None:
-            await self._note(before, await self._edge.executors.write.proceed(run.store, prepared))
-            if ready.empty():
-                await self._note(before, await self._edge.executors.write.proceed(run.settle))
-            ready.task_done()
-        await self._note(before, await self._edge.executors.write.proceed(run.settle))
-
-    async def _note(self, before: ImportProgress, reached: ImportProgress) -> None:
+    async def _note(self, reached: ImportProgress) -> None:
         self._untold.extend(reached.failures)
-        self._progress = _since(before, reached)
+        self._progress = _since(self._before, reached)
         self._changed.set()
         while len(self._untold) > UNTOLD_FAILURES:
             self._room.clear()

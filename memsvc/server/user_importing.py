@@ -17,6 +17,7 @@ from memsvc.domain.transfer import Issue, TransferProgress
 from memsvc.engine.transfer.importing import UserImport
 from memsvc.engine.transfer.parsing import Batch
 from memsvc.server import calls
+from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import IMPORT_ISSUE_REASON, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
@@ -85,7 +86,7 @@ class UserImportStream:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read_each(run, ready))
-                group.create_task(self._store_each(run, ready))
+                group.create_task(store_each(run, ready, self._edge.executors.write, self._note))
             if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED and self._progress.position:
                 await self._edge.waits.stored(self._progress.position)
         except ExceptionGroup as failures:
@@ -111,17 +112,6 @@ class UserImportStream:
             # What came before the bad line is stored, and told.
             await ready.join()
             raise error
-
-    async def _store_each(self, run: UserImport, ready: asyncio.Queue[Batch | None]) -> None:
-        while (batch := await ready.get()) is not None:
-            await self._note(await self._edge.executors.write.proceed(run.store, batch))
-            if ready.empty():
-                await self._settle(run)
-            ready.task_done()
-        await self._settle(run)
-
-    async def _settle(self, run: UserImport) -> None:
-        await self._note(await self._edge.executors.write.proceed(run.settle))
 
     async def _note(self, reached: TransferProgress) -> None:
         self._untold.extend(reached.issues)
