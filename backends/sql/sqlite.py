@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from backends.sql.carrying import LONG_PAGES, LogCarrier
 from backends.sql.dialect import run_text
 from backends.sql.settings import Durability, SqlSettings
 
@@ -30,6 +31,7 @@ class SqliteDriver:
             _prepare(connection, settings)
 
         sa.event.listen(self._engine, "connect", prepare)
+        self._carrier = LogCarrier(self.connect)
 
     def connect(self) -> sa.Connection:
         """Open the file."""
@@ -58,6 +60,8 @@ class SqliteDriver:
     def commit(self, connection: sa.Connection) -> None:
         """Commit."""
         run_text(connection, "COMMIT")
+        driver: Any = connection.connection.driver_connection
+        self._carrier.wrote(connection, driver.total_changes)
 
     def undo(self, connection: sa.Connection) -> None:
         """Take back, unless a failure (a full disk) made SQLite end the transaction itself."""
@@ -66,7 +70,8 @@ class SqliteDriver:
 
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
-        [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._carrier.paused():
+            [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 
     def rewrite(self, connection: sa.Connection) -> None:
@@ -81,6 +86,7 @@ class SqliteDriver:
 
     def close(self) -> None:
         """Dispose of the engine."""
+        self._carrier.close()
         self._engine.dispose()
 
 
@@ -97,6 +103,8 @@ def _prepare(connection: Any, settings: SqlSettings) -> None:
         "temp_store = MEMORY",
         # What is purged is to be gone from the file too, not only from its directory of pages.
         "secure_delete = ON",
+        # The carrier sees to the log before; this is for when it cannot.
+        f"wal_autocheckpoint = {2 * LONG_PAGES}",
         f"journal_size_limit = {LOG_BYTES}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
