@@ -130,12 +130,12 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
         for each in reply.indexes
     ]
     columns = ("index", ">expected", ">present", ">missing", ">stale", ">orphaned", ">generation", "model")
-    write_table(columns, indexes)
+    if indexes:
+        write_table(columns, indexes)
     for each in reply.indexes:
         if each.HasField("building"):
             write(_building(each))
-    outbox = reply.outbox
-    write(f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending")
+    write(_followed(reply.outbox) if reply.HasField("outbox") else "outbox: not known while the store is away")
     slow = [
         (each.operation, each.layer, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
         for each in reply.slowest
@@ -144,6 +144,10 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
         write_table(("slowest", "layer", ">ms", "at"), slow)
     _warn(reply.warnings)
     write("healthy" if reply.healthy else "not healthy")
+
+
+def _followed(outbox: lifecycle.OutboxReport) -> str:
+    return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending"
 
 
 def _building(report: lifecycle.IndexReport) -> str:

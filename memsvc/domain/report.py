@@ -132,15 +132,22 @@ class SlowOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class OutboxState:
+    """How far the indexes follow the store: positions, and how many changes wait."""
+
+    head_position: int
+    applied_position: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Whether all is well, and if not, what is not."""
+    """Whether all is well, and if not, what is not. There is no word of indexes and outbox without the store."""
 
     healthy: bool
     backends: tuple[BackendHealth, ...]
     indexes: tuple[IndexReport, ...]
-    head_position: int
-    applied_position: int
-    pending: int
+    outbox: OutboxState | None
     slowest: tuple[SlowOperation, ...]
     warnings: tuple[Notice, ...]
 

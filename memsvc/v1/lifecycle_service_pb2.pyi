@@ -475,11 +475,11 @@ class DiagnoseResponse(_message.Message):
 
     @_builtins.property
     def indexes(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexReport]:
-        """indexes are the live indexes, in the order of IndexKind."""
+        """indexes are the live indexes, in the order of IndexKind. Empty while the store is away: they are compared with it."""
 
     @_builtins.property
     def outbox(self) -> Global___OutboxReport:
-        """outbox says how far the indexes follow the store. Always set."""
+        """outbox says how far the indexes follow the store. Unset while the store is away."""
 
     @_builtins.property
     def slowest(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlowOperation]:

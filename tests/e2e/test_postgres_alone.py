@@ -10,7 +10,9 @@ from contextlib import ExitStack
 
 import grpc
 import pytest
+from typer.testing import CliRunner
 
+from memsvc.cli.app import app
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -163,3 +165,24 @@ def test_a_database_that_goes_away_is_found_again(both: tuple[Stubs, Stubs]) -> 
     for stubs in both:
         assert _first(stubs, "zebra again", SCOPE) == [again.id] * len(MODES)
         assert {hit.memory.id for hit in search(stubs, SCOPE, "kept").hits} >= {one.id for one in kept}
+
+
+def test_a_database_that_goes_away_is_diagnosed(replicas: tuple[ServerProcess, ServerProcess]) -> None:
+    """While it is down Diagnose names it, and says nothing of what only the store could tell; after it all is told."""
+    with replicas[0].stubs() as stubs:
+        create(stubs, SCOPE, "kept three")
+        with down():
+            away = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+            written = CliRunner().invoke(app, ["diagnose", "--address", replicas[0].bound])
+        assert not away.healthy
+        assert {each.port: each.healthy for each in away.backends}["metadata"] is False
+        assert any(each.code == "BACKEND_DOWN" and "metadata" in each.message for each in away.warnings)
+        assert not away.HasField("outbox")
+        assert not away.indexes
+        assert written.exit_code == 1
+        assert "not known while the store is away" in written.stdout
+
+        create(stubs, SCOPE, "kept four")
+        back = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+        assert back.HasField("outbox")
+        assert [each.port for each in back.backends if not each.healthy] == []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memsvc.domain.context import Severity
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
-from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice
+from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.probing import Probing
 from memsvc.engine.index.reindex import Reindex
@@ -62,24 +62,35 @@ class Diagnose:
         """Return how the service is; a sick backend is part of the answer, not an error."""
         health = self.health()
         broken = {backend.port for backend in health if not backend.healthy}
-        reports, found = self._indexes(broken, verify=verify)
-        pending = self._feed.pending_count()
-        found.extend(warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress))
+        outbox, reports, found = self._stored(broken, verify=verify)
         found.extend(self._failing(broken))
         found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
-        found.extend(notice for notices in self._others for notice in notices())
         found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
         return Diagnosis(
             healthy=not broken and not any(one.severity is not Severity.INFO for one in found),
             backends=health,
             indexes=tuple(reports),
-            head_position=self._feed.head(),
-            applied_position=self._feed.applied(),
-            pending=pending,
+            outbox=outbox,
             slowest=tuple(self._performance.slowest()),
             warnings=tuple(found),
         )
+
+    def _stored(
+        self, broken: set[str], *, verify: bool
+    ) -> tuple[OutboxState | None, Sequence[IndexReport], list[Notice]]:
+        """Return what can only be told with the store at hand: nothing while it is away."""
+        if "metadata" in broken:
+            return None, (), []
+        try:
+            reports, found = self._indexes(broken, verify=verify)
+            outbox = OutboxState(self._feed.head(), self._feed.applied(), self._feed.pending_count())
+            found.extend(warnings(outbox.pending, replaying=self._indexer.replaying, building=self._reindex.progress))
+            found.extend(notice for notices in self._others for notice in notices())
+        except BackendUnavailableError as error:
+            # It went away since it was pinged.
+            return None, (), [Notice("BACKEND_DOWN", error.message)]
+        return outbox, reports, found
 
     def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Notice]]:
         readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}

@@ -12,6 +12,7 @@ from memsvc.domain.report import (
     IndexReport,
     Notice,
     OperationPerformance,
+    OutboxState,
     Percentiles,
     ReindexMode,
     ReindexPhase,
@@ -64,11 +65,7 @@ def diagnosis_to_proto(diagnosis: Diagnosis, *, version: str) -> pb.DiagnoseResp
         indexes=[
             _index(report) for report in sorted(diagnosis.indexes, key=lambda one: INDEX_KIND.to_proto[one.index])
         ],
-        outbox=pb.OutboxReport(
-            head_position=diagnosis.head_position,
-            applied_position=diagnosis.applied_position,
-            pending=diagnosis.pending,
-        ),
+        outbox=None if diagnosis.outbox is None else _outbox(diagnosis.outbox),
         slowest=[
             pb.SlowOperation(
                 operation=slow.operation,
@@ -80,6 +77,12 @@ def diagnosis_to_proto(diagnosis: Diagnosis, *, version: str) -> pb.DiagnoseResp
         ],
         warnings=_warnings(diagnosis.warnings),
         version=version,
+    )
+
+
+def _outbox(state: OutboxState) -> pb.OutboxReport:
+    return pb.OutboxReport(
+        head_position=state.head_position, applied_position=state.applied_position, pending=state.pending
     )
 
 

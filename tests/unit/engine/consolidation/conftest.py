@@ -19,6 +19,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.application import Application
 from memsvc.engine.consolidation.consolidate import Asked
 from memsvc.settings import load_settings
+from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import ADA, Clock
 
 __all__ = ["ADA", "Desk", "opened"]
@@ -67,7 +68,7 @@ class Desk:
 
     def settle(self) -> None:
         """Wait until the indexes know everything."""
-        self.app.indexer.reached(self.app.diagnose.run(verify=False).head_position).result(timeout=30)
+        self.app.indexer.reached(newest_position(self.app)).result(timeout=30)
 
     def by_id(self, memory_id: str, scope: Scope = ADA) -> Memory:
         """Return a memory by its id."""

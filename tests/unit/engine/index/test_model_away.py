@@ -20,6 +20,7 @@ from memsvc.engine.application import Application
 from memsvc.settings import load_settings
 from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed
+from tests.unit.engine.newest import newest_position
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
@@ -155,7 +156,7 @@ def test_a_start_without_the_model_and_with_changes_to_apply(tmp_path: Path, end
         assert contents(search(application, "nurse", Mode.KEYWORD)) == ["Anna works as a nurse."]
         endpoint.otherwise = answered
         until(lambda: not search(application, "nurse", Mode.HYBRID).degraded)
-        application.indexer.reached(application.diagnose.run(verify=False).head_position).result(PATIENCE)
+        application.indexer.reached(newest_position(application)).result(PATIENCE)
         assert len(search(application, "nurse", Mode.SEMANTIC).hits) == 2
 
 

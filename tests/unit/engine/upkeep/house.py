@@ -19,6 +19,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, UpkeepProgress, UpkeepStep
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
+from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import Clock
 
 INPROC = {"backend": "inproc"}
@@ -88,7 +89,7 @@ class House:
 
     def settle(self) -> None:
         """Wait until the indexes have taken in every change."""
-        head = self.application.diagnose.run(verify=False).head_position
+        head = newest_position(self.application)
         self.application.indexer.reached(head).result(timeout=30)
 
     def differences(self) -> list[object]:

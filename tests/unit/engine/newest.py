@@ -1,0 +1,10 @@
+"""The newest change of a running engine."""
+
+from memsvc.engine.application import Application
+
+
+def newest_position(application: Application) -> int:
+    """Return the position of the newest change in the outbox."""
+    outbox = application.diagnose.run(verify=False).outbox
+    assert outbox is not None
+    return outbox.head_position
