@@ -26,13 +26,15 @@ from qdrant_client import models
 from backends.qdrant.connection import AbsentError, Connection
 from backends.qdrant.server_manifest import ForeignManifestError
 from backends.qdrant.server_settings import QdrantServerSettings
-from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
 
 _log = logging.getLogger(__name__)
 _MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
 TOO_OLD = "qdrant (the server keeps no metadata of collections: version 1.16 or newer is needed)"
 _LOOK_SECONDS = 10.0
 """How often to look for collections that nobody wants any more."""
+_GRACE_SECONDS = 0.25
+"""How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
 
 
 class Numbered(Protocol):
@@ -83,7 +85,7 @@ class Generations(Generic[M]):
         self._seen = threading.local()
 
     def live(self) -> Live[M] | None:
-        """Return the live generation, as of a moment ago; while the server is away, the one that was live before.
+        """Return the live generation, as of a moment ago; while the server is away or hangs, the one live before.
 
         That there is none is never as of a moment ago: whoever has changes to write would take them for written.
 
@@ -95,10 +97,9 @@ class Generations(Generic[M]):
             with self._refreshing:
                 self.refresh()
         elif time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=False):
-            try:
-                self._refresh_or_keep()
-            finally:
-                self._refreshing.release()
+            asking = threading.Thread(target=self._refresh_beside, name="qdrant-refresh", daemon=True)
+            asking.start()
+            asking.join(_GRACE_SECONDS)
         self._seen.live = self._live
         return self._live
 
@@ -222,13 +223,17 @@ class Generations(Generic[M]):
             _log.info("collection %s is not wanted any more and is removed", name)
             self.remove(name)
 
-    def _refresh_or_keep(self) -> None:
+    def _refresh_beside(self) -> None:
         try:
             self.refresh()
             # Here, since nobody may ever ping: what was erased is in the generation before, too.
             self.clear_away()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
+        except BackendClosedError:
+            _log.debug("closed while it was asked which generation is live")
+        finally:
+            self._refreshing.release()
 
     def _keep(self, live: Live[M] | None) -> Live[M] | None:
         self._live = live

@@ -123,6 +123,23 @@ def test_a_deadline_ends_a_search_of_a_server_that_hangs(place: Place) -> None:
     assert len(eventually(place.near)) == len(eventually(place.named)) == 1
 
 
+def test_a_deadline_is_kept_though_word_of_the_live_generation_is_due(place: Place) -> None:
+    """A search that also has to ask which generation is live does not wait for the answer of a server that hangs."""
+    place.near(), place.named()
+    place.vectors._generations._known_until = place.words._generations._known_until = 0.0
+    place.proxy.hold()
+    try:
+        for ask in (place.near, place.named):
+            started = time.monotonic()
+            with pytest.raises((DeadlineExceededError, BackendUnavailableError)):
+                ask(Deadline.after(0.5))
+            # The client counts in whole seconds; what it waits for the generation at most is eight.
+            assert time.monotonic() - started < 4.0
+    finally:
+        place.proxy.release()
+    assert len(eventually(place.near)) == len(eventually(place.named)) == 1
+
+
 def test_an_index_may_be_opened_before_its_server(place: Place) -> None:
     """Opening asks nobody; whoever asks for the manifest is told that it cannot be known, not that there is none."""
     place.proxy.refuse()
