@@ -188,7 +188,9 @@ class CaptureMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text is what was said. Required: 1 to 100 000 characters of UTF-8, without NUL."""
+    """text is what was said. Required: 1 to 100 000 characters of UTF-8, without NUL. Images in it become files as those
+    in Memory.content do, but only those in statements that are remembered.
+    """
     role: _types_pb2.MessageRole.ValueType
     """role says who said it. Unspecified: USER."""
     dry_run: _builtins.bool
@@ -383,7 +385,9 @@ class ChatMessage(_message.Message):
     role: _types_pb2.MessageRole.ValueType
     """role says who speaks. Unspecified: USER."""
     content: _builtins.str
-    """content is what was said. At most 100 000 characters, without NUL. It may be empty where there are tool calls."""
+    """content is what was said. At most 100 000 characters, without NUL. It may be empty where there are tool calls. Images
+    in it become files as those in Memory.content do.
+    """
     speaker: _builtins.str
     """speaker is the name of who speaks. At most 128 characters. Empty: the memories name nobody."""
     @_builtins.property

@@ -14,6 +14,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.session import Role
 from memsvc.engine.capture.listening import Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
+from memsvc.engine.write.lifting import SetAside, kept_draft
 from memsvc.engine.write.requests import Answered, Noted, Request, digest_of
 from memsvc.ports.metadata import MemoryReads
 
@@ -42,6 +43,7 @@ class Capture:
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
+            InvalidRequestError: An image in *text* cannot be kept.
         """
         request_id = "" if is_dry_run else options.request_id
         digest = digest_of(scope, text, role) if request_id else ""
@@ -49,10 +51,11 @@ class Capture:
         repeated = self._storing.known(request)
         if repeated is not None:
             return self._told(scope, repeated)
-        hearing = self._heard(scope, text, role, deadline)
+        aside = self._storing.set_aside(scope, text, field="text")
+        hearing = self._heard(scope, aside.text, role, deadline)
         if is_dry_run:
             return self._rehearsed(scope, hearing)
-        return self._told(scope, self._stored(scope, hearing, request))
+        return self._told(scope, self._stored(scope, hearing, aside, request))
 
     def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Hearing:
         clean, redactions = self._listening.redacted(text)
@@ -72,8 +75,9 @@ class Capture:
             decisions.append(Decision(heard.statement.text, verdict.remember, verdict.reason, verdict.detail, memory))
         return Captured(tuple(decisions), hearing.redactions, hearing.decider, hearing.notice, 0)
 
-    def _stored(self, scope: Scope, hearing: Hearing, request: Request) -> Noted:
-        drafts = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
+    def _stored(self, scope: Scope, hearing: Hearing, aside: SetAside, request: Request) -> Noted:
+        remembered = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
+        drafts = [kept_draft(aside, scope, draft) for draft in remembered]
         note = _note_of(hearing)
         return self._storing.store(scope, drafts, request, note)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.domain import limits
@@ -73,14 +73,26 @@ class Flush:
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
+            InvalidRequestError: An image in a message cannot be kept.
         """
         digest = digest_of(scope, messages, artifacts) if options.request_id else ""
         request = request_of(_METHOD, scope, options.request_id, digest)
         noted = self._storing.known(request)
         if noted is None:
-            extracted = self._extracted(scope, messages, artifacts, deadline)
+            extracted = self._extracted(scope, self._lifted(scope, messages), artifacts, deadline)
             noted = self._storing.store(scope, extracted.drafts, request, extracted.note)
         return _told(noted)
+
+    def _lifted(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return *messages* with references in the place of images; all can be kept before the first one is."""
+        asides = [
+            self._storing.set_aside(scope, message.content, field=f"messages[{place}].content")
+            for place, message in enumerate(messages)
+        ]
+        return [
+            replace(message, content=aside.kept(scope, aside.text))
+            for message, aside in zip(messages, asides, strict=True)
+        ]
 
     def _extracted(
         self, scope: Scope, messages: Sequence[ChatMessage], artifacts: Sequence[FileRef], deadline: Deadline

@@ -12,6 +12,7 @@ from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.write.lifting import SetAside
 from memsvc.engine.write.placing import Placed, Placing, rejection
 from memsvc.engine.write.requests import Noted, Request, Requests
 from memsvc.ports.metadata import Transaction
@@ -34,6 +35,14 @@ class Storing:
             RequestIdReusedError: The id was used for another request.
         """
         return self._requests.known(request)
+
+    def set_aside(self, scope: Scope, text: str, *, field: str) -> SetAside:
+        """Return what was said with references in the place of its images, none of which is kept yet.
+
+        Raises:
+            InvalidRequestError: An image cannot be kept; it names *field*.
+        """
+        return self._drafting.set_aside(scope, text, field=field)
 
     def rehearsed(self, scope: Scope, draft: Draft) -> Memory:
         """Return the memory that *draft* would become, without an id and at no revision."""

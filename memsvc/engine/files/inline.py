@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_refs import written
 from memsvc.domain.files import File, FileCategory, is_expired
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.write.committer import Committer
+from memsvc.engine.write.lifting import NothingAside, SetAside
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
 from memsvc.text.inline_images import InlineImage, inline_images, with_references
@@ -39,15 +42,17 @@ class InlineImages:
         self._fault_of = fault_of
         self._now = now
 
-    def lifted(self, scope: Scope, content: str, *, field: str) -> str:
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
         """Return *content* with references in the place of its images: see `memsvc.engine.write.lifting`."""
         images = inline_images(content)
         if not images:
-            return content
+            return NothingAside(content)
         violations = [Violation(field, fault) for fault in self._faults(images)]
         if violations:
             raise InvalidRequestError(violations)
-        return with_references(content, images, lambda image: self._kept(scope, image))
+        text = with_references(content, images, lambda image: _ref(scope, image))
+        # Of equal images the first one gives its description as the name of the file.
+        return _ImagesAside(text, {written(_ref(scope, image)): image for image in reversed(images)}, self._kept)
 
     def _faults(self, images: list[InlineImage]) -> Iterator[str]:
         if len(images) > INLINE_IMAGES:
@@ -59,10 +64,10 @@ class InlineImages:
                 yield f"holds an image, number {number}, that cannot be kept: {fault}"
 
     def _kept(self, scope: Scope, image: InlineImage) -> FileRef:
-        data = image.data or b""
-        sha256 = hashlib.sha256(data).hexdigest()
+        data, ref = image.data or b"", _ref(scope, image)
+        sha256 = _digest(image)
         file = File(
-            id=str(uuid.uuid5(_NAMESPACE, f"{scope.owner}\0{scope.project_id}\0{image.media_type}\0{sha256}")),
+            id=ref.id,
             scope=scope,
             category=FileCategory.MEMORY,
             name=_name(image),
@@ -86,7 +91,31 @@ class InlineImages:
             with self._keeping.held(sha256):
                 staged.put()
                 self._committer.submit(work)
-        return FileRef(file.category.value, file.id)
+        return ref
+
+
+@dataclass(frozen=True, slots=True)
+class _ImagesAside:
+    """A text, its images by the references that stand for them, and how to keep one."""
+
+    text: str
+    images: Mapping[str, InlineImage]
+    keep: Callable[[Scope, InlineImage], FileRef]
+
+    def kept(self, scope: Scope, content: str) -> str:
+        for reference, image in self.images.items():
+            if reference in content:
+                content = content.replace(reference, written(self.keep(scope, image)))
+        return content
+
+
+def _ref(scope: Scope, image: InlineImage) -> FileRef:
+    name = f"{scope.owner}\0{scope.project_id}\0{image.media_type}\0{_digest(image)}"
+    return FileRef(FileCategory.MEMORY.value, str(uuid.uuid5(_NAMESPACE, name)))
+
+
+def _digest(image: InlineImage) -> str:
+    return hashlib.sha256(image.data or b"").hexdigest()
 
 
 def _name(image: InlineImage) -> str:

@@ -23,7 +23,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
-from memsvc.engine.write.lifting import Lifting, NoLifting, lifted_draft
+from memsvc.engine.write.lifting import Lifting, NoLifting, SetAside, lifted_draft, lifted_text
 from memsvc.engine.write.provenance import Judge, Provenance
 from memsvc.engine.write.reminding import Reminding
 from memsvc.ports.metadata import ContentName, Record
@@ -118,7 +118,11 @@ class Drafting:
 
     def lifted_text(self, scope: Scope, content: str, *, field: str) -> str:
         """Return *content* likewise; errors name *field*."""
-        return self._lifting.lifted(scope, content, field=field)
+        return lifted_text(self._lifting, scope, content, field=field)
+
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
+        """Return *content* with references in the place of images, which are not durable yet; errors name *field*."""
+        return self._lifting.set_aside(scope, content, field=field)
 
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT

@@ -18,6 +18,7 @@ from memsvc.domain.scope import Scope
 from memsvc.engine.files.inline import InlineImages
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.files.upload import FileRules
+from memsvc.engine.write.lifting import lifted_text
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.blobs import BlobStore
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
@@ -41,7 +42,7 @@ class Shelf:
         return self.desk.store.files.every(after=0, limit=99)
 
     def lifted(self, content: str, scope: Scope = ADA) -> str:
-        return self.images.lifted(scope, content, field="memory.content")
+        return lifted_text(self.images, scope, content, field="memory.content")
 
 
 @contextmanager
