@@ -20,6 +20,7 @@ from memsvc.domain.keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault_names import file_name, folder_of_id, id_of_folder, slug
+from memsvc.domain.vault_noise import is_text
 
 TENANTS, USERS, PROJECTS, SESSIONS, ARCHIVE = "tenants", "users", "projects", "sessions", "archive"
 CORE, SHORT_TERM, LONG_TERM = "core", "short_term", "long_term"
@@ -130,6 +131,17 @@ def transcript_path(scope: Scope, first_time: datetime) -> tuple[str, ...]:
 
 def is_note(path: str) -> bool:
     """Return whether the vault looks at a path at all: a Markdown file of a user's, not hidden, no editor's own."""
+    return is_text(path) and _may_be_note(path)
+
+
+def misnamed(path: str) -> str | None:
+    r"""Return how to tell people of a path that would be a note if it were UTF-8, as in `caf\xe9.md`; else None."""
+    if is_text(path) or not _may_be_note(path):
+        return None
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _may_be_note(path: str) -> bool:
     if len(path) > PATH_CHARS or not path.lower().endswith(".md") or _CONFLICT.search(path):
         return False
     parts = path.split("/")

@@ -26,7 +26,7 @@ def is_memory_path(path: str) -> bool:
         and name.lower().endswith(SUFFIX)
         and not name.startswith(".")
         and is_watched_folder(folders)
-        and _is_text(path)
+        and is_text(path)
         and not any(pattern.search(name) for pattern in _PASSING)
     )
 
@@ -36,7 +36,8 @@ def is_watched_folder(path: str) -> bool:
     return not path or not any(part.startswith(".") for part in path.split("/"))
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
+    """Return whether the bytes of a path that the system gave are UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:

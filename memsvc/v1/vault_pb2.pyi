@@ -186,7 +186,9 @@ class VaultChange(_message.Message):
     action: Global___VaultAction.ValueType
     """action is what was done."""
     path: _builtins.str
-    """path is the file's, from the vault's folder, with "/", such as "users/ada/core/20260206_fact_tea.md"."""
+    """path is the file's, from the vault's folder, with "/", such as "users/ada/core/20260206_fact_tea.md". Bytes of an
+    INVALID file's name that are no UTF-8 are written as in "caf\\xe9.md".
+    """
     memory_id: _builtins.str
     """memory_id is the memory that the file is of. Empty: none is, or in a dry run none is yet."""
     line: _builtins.int

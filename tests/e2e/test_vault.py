@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -217,6 +218,10 @@ def test_client_and_command_line_synchronise(server: ServerProcess, vault: Path,
         (folder / "bad.md").write_bytes(b"\xff")
         bad = run(app, ["vault", "sync", "--json", *common])
         assert (bad.exit_code, "UTF-8" in bad.output) == (1, True)
+        (folder / "bad.md").unlink()
+        os.close(os.open(os.fsencode(folder) + b"/caf\xe9.md", os.O_CREAT))
+        misnamed = run(app, ["vault", "sync", *common])
+        assert (misnamed.exit_code, r"core/caf\xe9.md" in misnamed.output) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note
+from memsvc.domain.vault_layout import is_note, misnamed
 from memsvc.text.notes.reading import FILE_BYTES
 
 OWN = ".memsvc"
@@ -194,6 +194,20 @@ class VaultFolder:
 
         What a crash left behind of a writing is removed on the way.
         """
+        for path, entry in self._files(below):
+            if is_note(path):
+                yield path
+            elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
+                with suppress(OSError):
+                    Path(entry.path).unlink()
+
+    def misnamed(self, below: str = "") -> Iterator[str]:
+        """Yield, for people to read, the paths below a folder that would be notes if they were UTF-8."""
+        for path, _ in self._files(below):
+            if (told := misnamed(path)) is not None:
+                yield told
+
+    def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         waiting = [below]
         while waiting:
             folder = waiting.pop()
@@ -207,11 +221,8 @@ class VaultFolder:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     inner += [] if entry.name.startswith(".") else [path]
-                elif is_note(path):
-                    yield path
-                elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
-                    with suppress(OSError):
-                        Path(entry.path).unlink()
+                else:
+                    yield path, entry
             waiting += reversed(inner)
 
     def _remove_empty(self, folder: str) -> None:

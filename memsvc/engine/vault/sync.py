@@ -50,6 +50,9 @@ class SyncPlan:
         return None if self.scope is None else self.scope.owner
 
 
+_MISNAMED = "Its name, or that of a folder on the way, is not UTF-8: rename it, and it is taken."
+
+
 @dataclass(slots=True)
 class _Tally:
     files: int = 0
@@ -131,6 +134,8 @@ class Sync:
             for taken in self._taking.preview(part, tally.claimed) if plan.is_dry else self._taking.take_all(part):
                 yield from tally.told(taken)
             yield VaultProgress("files", tally.files)
+        for path in self._desk.folder.misnamed(below):
+            yield from tally.told(Taken(path, VaultAction.INVALID, detail=_MISNAMED))
 
     def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
         """Take back that files are gone; when forced they are written again."""

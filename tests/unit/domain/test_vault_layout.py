@@ -16,6 +16,7 @@ from memsvc.domain.vault_layout import (
     conflict_path,
     is_note,
     layer_of_move,
+    misnamed,
     name_says,
     place_of,
     root_of,
@@ -175,3 +176,13 @@ def test_a_name_says_category_and_title() -> None:
     assert name_says("20240201_task_login-refactor") == ("", Kind.TASK, "login refactor")
     assert name_says("20240201_golang_patterns") == ("golang", None, "patterns")
     assert name_says("shopping") == ("", None, "shopping")
+
+
+def test_a_name_that_is_no_text_is_told_when_it_would_be_a_note() -> None:
+    """Old archives hold such names: whoever has one learns of it, readably; noise is not worth a word."""
+    names = ["caf\udce9.md", "a\udcff/x.md", "\udce9.txt", ".git/\udce9.md", "café.md"]
+
+    assert not any(is_note(f"users/ada/{name}") for name in names[:4])
+    assert [misnamed(f"users/ada/{name}") for name in names] == [
+        "users/ada/caf\\xe9.md", "users/ada/a\\xff/x.md", None, None, None,
+    ]  # fmt: skip
