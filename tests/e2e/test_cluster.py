@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.postgres_server import schema
 from tests.qdrant_stand_in import Keeper, served
 from tests.tcp_proxy import Proxy, proxy
+from tests.until import until
 
 pytestmark = pytest.mark.xdist_group("cluster")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
@@ -69,14 +70,6 @@ def both(cluster: Cluster) -> Iterator[tuple[Stubs, Stubs]]:
     """The stubs of both."""
     with cluster.servers[0].stubs() as one, cluster.servers[1].stubs() as other:
         yield one, other
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Return when it holds."""
-    until = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def rebuilt(stubs: Stubs) -> Iterator[lifecycle_pb.ReindexResponse]:
@@ -145,8 +138,8 @@ def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs,
         written = [memory_id for run in runs for memory_id in run.result()]
 
     assert steps[-1].phase == lifecycle_pb.REINDEX_PHASE_DONE
-    eventually(lambda: generations(other) == generations(one) == [number + 1 for number in before])
-    eventually(lambda: differences(other) == [(0, 0, 0)] * 2)
+    until(lambda: generations(other) == generations(one) == [number + 1 for number in before])
+    until(lambda: differences(other) == [(0, 0, 0)] * 2)
     for stubs in both:
         flights = {hit.memory.id for hit in search(stubs, scope, "gannet", mode=KEYWORD, limit=100).hits}
         assert set(written[:50]) <= flights or len(flights) == 100
@@ -181,14 +174,14 @@ def test_qdrant_away_is_unavailable_and_nothing_is_lost(
         assert [one.reason for one in words.degraded] == ["UNAVAILABLE"]
         later = write(one, scope, TEA, wait_for=STORED).memory
         assert not one.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
-        eventually(lambda: not cluster.servers[0].is_serving(SEARCHES))
+        until(lambda: not cluster.servers[0].is_serving(SEARCHES))
         assert cluster.servers[0].is_serving(WRITES)
     finally:
         cluster.proxy.listen()
 
-    eventually(lambda: cluster.servers[0].is_serving(SEARCHES) and cluster.servers[1].is_serving(SEARCHES))
+    until(lambda: cluster.servers[0].is_serving(SEARCHES) and cluster.servers[1].is_serving(SEARCHES))
     for stubs in both:
-        eventually(lambda stubs=stubs: later.id in {hit.memory.id for hit in search(stubs, scope, "绿茶").hits})
+        until(lambda stubs=stubs: later.id in {hit.memory.id for hit in search(stubs, scope, "绿茶").hits})
         assert found(stubs, scope, "harbour dawn")[0] == HARBOUR
     assert generations(one) == generations(both[1])
 
@@ -200,18 +193,18 @@ def test_a_killed_server_loses_nothing_and_may_start_before_qdrant(
     killed, other = cluster.servers[0], both[1]
     acknowledged = [write(both[0], scope, f"ibex climb{number}", wait_for=STORED).memory.id for number in range(9)]
     killed.kill()
-    eventually(lambda: {hit.memory.id for hit in search(other, scope, "ibex").hits} >= set(acknowledged))
+    until(lambda: {hit.memory.id for hit in search(other, scope, "ibex").hits} >= set(acknowledged))
 
     cluster.proxy.refuse()
     try:
         killed.start(until=WRITES)
         with killed.stubs() as stubs:
             early = write(stubs, scope, "marmot whistle", wait_for=STORED).memory
-            eventually(lambda: not killed.is_serving(SEARCHES))
+            until(lambda: not killed.is_serving(SEARCHES))
     finally:
         cluster.proxy.listen()
-    eventually(lambda: killed.is_serving(SEARCHES))
+    until(lambda: killed.is_serving(SEARCHES))
     with killed.stubs() as stubs:
         for asked in (stubs, other):
-            eventually(lambda asked=asked: early.id in {hit.memory.id for hit in search(asked, scope, "marmot").hits})
-        eventually(lambda: differences(stubs) == [(0, 0, 0)] * 2)
+            until(lambda asked=asked: early.id in {hit.memory.id for hit in search(asked, scope, "marmot").hits})
+        until(lambda: differences(stubs) == [(0, 0, 0)] * 2)

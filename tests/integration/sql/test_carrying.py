@@ -6,8 +6,7 @@ import resource
 import shutil
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 from backends.sql.carrying import ROWS, LogCarrier
 from backends.sql.settings import SqlSettings
 from backends.sql.sqlite import SqliteDriver
+from tests.until import until
 
 
 @pytest.fixture
@@ -58,14 +58,6 @@ def rows_without_log(path: Path) -> int:
         return 0
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
-    """Wait until it holds, at most ten seconds."""
-    end = time.monotonic() + 10
-    while not (held := holds()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return held
-
-
 def test_file_follows_while_the_log_is_short(driver: SqliteDriver, path: Path) -> None:
     """What fits well in the log comes into the file without a commit that has to see to it."""
     with closing(driver.connect()) as connection:
@@ -73,7 +65,7 @@ def test_file_follows_while_the_log_is_short(driver: SqliteDriver, path: Path) -
         write(driver, connection, ROWS - 1)
         assert rows_without_log(path) == 0
         write(driver, connection, 1)
-        assert eventually(lambda: rows_without_log(path) == ROWS)
+        until(lambda: rows_without_log(path) == ROWS)
 
 
 def test_next_writing_connection_is_followed_too(driver: SqliteDriver, path: Path) -> None:
@@ -82,7 +74,7 @@ def test_next_writing_connection_is_followed_too(driver: SqliteDriver, path: Pat
         write(driver, connection, 2 * ROWS)
     with closing(driver.connect()) as connection:
         write(driver, connection, ROWS)
-        assert eventually(lambda: rows_without_log(path) == 3 * ROWS)
+        until(lambda: rows_without_log(path) == 3 * ROWS)
 
 
 def test_log_that_is_never_empty_does_not_grow_on(driver: SqliteDriver, path: Path) -> None:
@@ -129,10 +121,10 @@ def test_failure_is_told_and_tried_again(driver: SqliteDriver, caplog: pytest.Lo
     with closing(driver.connect()) as connection:
         carrier = LogCarrier(connect)
         carrier.wrote(connection, ROWS)
-        assert eventually(lambda: "no space left" in caplog.text)
+        until(lambda: "no space left" in caplog.text)
         fails.clear()
         carrier.wrote(connection, 2 * ROWS)
-        assert eventually(lambda: tries == [True, False])
+        until(lambda: tries == [True, False])
         carrier.close()
 
 

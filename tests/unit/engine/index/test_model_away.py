@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from memsvc.settings import load_settings
 from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed
 from tests.unit.engine.newest import newest_position
+from tests.until import until
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
@@ -57,13 +57,6 @@ def contents(reply: SearchReply) -> list[str]:
 
 def remember(application: Application, content: str) -> int:
     return application.remember.create(ADA, Draft(content=content), STORED).position
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Look again and again, until it is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize(

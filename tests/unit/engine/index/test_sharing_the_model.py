@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
 from tests.embedding_endpoint import DIMENSION, answered, vector_of
 from tests.http_endpoint import Endpoint, Reply, failed
+from tests.until import until
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
@@ -49,14 +49,6 @@ def embedding(endpoint: Endpoint, tmp_path: Path) -> Iterator[Embedding]:
     settings = OpenAiEmbedderSettings(**told(endpoint))
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(settings, context) as embedder:
         yield Embedding(embedder, store.embeddings)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Look again and again, until it is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def asked(endpoint: Endpoint) -> list[str]:

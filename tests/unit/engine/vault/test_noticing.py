@@ -26,6 +26,7 @@ from memsvc.engine.vault.troubles import VaultTroubles
 from memsvc.engine.vault.watcher import Watcher
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 from tests.unit.engine.write.desk import ADA
+from tests.until import until
 
 DEADLINE = 20.0
 QUIET = 0.15
@@ -328,7 +329,7 @@ def test_a_folder_that_is_another_vault_is_left_alone(quiet_house: House) -> Non
         made = house.made()
         shutil.rmtree(house.bench.root / ".memsvc")
         (house.bench.root / NOTE).unlink()
-        _until(lambda: watcher.state is WatchState.MISSING)
+        until(lambda: watcher.state is WatchState.MISSING)
 
     assert house.bench.memory(made.id) == made
 
@@ -348,15 +349,6 @@ def _git(root: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
     environment = {"PATH": os.environ["PATH"], "HOME": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     subprocess.run(["git", *identity, *arguments], cwd=root, env=environment, check=True, capture_output=True)
-
-
-def _until(reached: Callable[[], bool]) -> None:
-    tick = threading.Event()
-    for _ in range(int(DEADLINE / 0.01)):
-        if reached():
-            return
-        tick.wait(0.01)
-    pytest.fail("It did not come to that.")
 
 
 def test_a_conflict_is_told_until_the_file_is_edited() -> None:
