@@ -74,10 +74,10 @@ def _json(value: Any, depth: int, seen: set[int]) -> Json:  # noqa: C901, PLR091
     if isinstance(value, (bool, str)) or value is None:
         return _clean(value) if isinstance(value, str) else value
     if isinstance(value, int):
-        return value
+        return int(value)
     if isinstance(value, float):
         if math.isfinite(value):
-            return value
+            return float(value)
         message = "must hold finite numbers only"
         raise FieldError(message)
     if isinstance(value, datetime):
@@ -109,9 +109,7 @@ def _clean(text: str) -> str:
 def _text(value: Any, *, most: int, least: int = 0, is_name: bool = False) -> str:
     if value is None and not least:
         return ""
-    if isinstance(value, (date, datetime)):
-        value = value.isoformat()
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, date)):
         message = "must be a text; put it into quotation marks"
         raise FieldError(message)
     text = str(value)
@@ -193,12 +191,17 @@ def _whole(value: Any, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         message = f"must be a whole number from {least} to {most}"
         raise FieldError(message)
-    return value
+    return int(value)
+
+
+_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
 def _flag(value: Any) -> bool:
     if value is None or isinstance(value, bool):
         return bool(value)
+    if isinstance(value, str) and value.lower() in _WORDS:
+        return _WORDS[value.lower()]
     message = "must be true or false"
     raise FieldError(message)
 

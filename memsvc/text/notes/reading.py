@@ -12,6 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.drafts import PatchValue
 from memsvc.domain.vault import Note, NoteError
 from memsvc.text.notes.fields import FieldError, read_field, read_metadata
+from memsvc.text.notes.front import load_front
 from memsvc.text.notes.writing import DEFAULTS, listed_refs
 
 FILE_BYTES = 8_000_000
@@ -77,13 +78,13 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
     if len(front) > FRONT_CHARS:
         raise NoteError(1, f"The front matter has more than {FRONT_CHARS:,} characters.")
     try:
-        loaded = yaml.load(front, Loader=yaml.CSafeLoader)
+        loaded = load_front(front)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
         line = mark.line + 2 if mark is not None else 2
         raise NoteError(line, f"The front matter is no YAML: {problem}.") from error
-    except (ValueError, OverflowError, RecursionError) as error:
+    except Exception as error:  # a value that is not of its tag (!!bool x, !!timestamp x) raises whatever comes of it
         raise NoteError(
             2, "The front matter holds a value that cannot be read, such as a day no calendar has."
         ) from error

@@ -184,3 +184,48 @@ def test_a_bad_file_is_refused_with_its_line(data: bytes, line: int, word: str) 
 
     assert raised.value.line == line
     assert word in raised.value.description
+
+
+@pytest.mark.parametrize(
+    "words", ["12:30", "1.10", "007", "1_000", "2026-2-6", "1e3", "no", "on", "0x1F", "会议 12:30"]
+)
+def test_a_text_is_what_is_written(words: str) -> None:
+    """In all fields that are texts, though YAML 1.1 would make numbers, days and truths of it."""
+    note = read_note(f"---\ntitle: {words}\ntags: [{words}]\nsummary: {words}\n---\nText.\n".encode())
+
+    assert {name: note.values[name] for name in ("title", "tags", "summary")} == {
+        "title": words, "tags": (words,), "summary": words,
+    }  # fmt: skip
+
+
+def test_metadata_are_numbers_where_they_are_plain_ones() -> None:
+    """A time of day, an area code and a country stay what they are; a day is that day."""
+    front = "at: 12:30\nzip: 01234\ncountry: NO\nseats: 5\nshare: 1.50\nfar: -1.0e+20\nday: 2026-02-06\nis_open: true\n"
+    note = read_note(f"---\n{front}---\nText.\n".encode())
+
+    assert note.values["metadata"] == {
+        "at": "12:30", "zip": "01234", "country": "NO", "seats": 5, "share": 1.5, "far": -1.0e20, "day": "2026-02-06",
+        "is_open": True,
+    }  # fmt: skip
+    found = note.values["metadata"]
+    assert isinstance(found, dict)
+    assert [type(value) for value in found.values()] == [str, str, str, int, float, float, str, bool]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("true", True), ("yes", True), ("On", True), ("off", False), ("no", False)]
+)
+def test_a_flag_may_be_said_in_words(word: str, meant: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    """As many write it."""
+    note = read_note(f"---\nwork_in_progress: {word}\n---\nText.\n".encode())
+
+    assert note.values["work_in_progress"] is meant
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!timestamp x", "!!int ''", "!!float x", "!!binary x", "[a]", "{a: b}"])
+def test_a_value_that_is_not_of_its_tag_is_refused(value: str) -> None:
+    """Whatever the YAML library makes of it."""
+    with pytest.raises(NoteError) as caught:
+        read_note(f"---\nwork_in_progress: {value}\n---\nText.\n".encode())
+
+    assert caught.value.line == 2
