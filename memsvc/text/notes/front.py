@@ -15,9 +15,10 @@ import yaml
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
 _FLOAT = re.compile(
-    r"(?:[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
+    r"(?:[-+]?(?:0|[1-9][0-9]*)\.[0-9]*(?:[eE][-+][0-9]+)?|\.[0-9]+(?:[eE][-+][0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
 )
+"""Nothing is a number that YAML 1.1 takes for text: so all texts that could be mistaken are written with quotes."""
 _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _NUMBERS = "int", "float", "bool"
 
