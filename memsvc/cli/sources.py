@@ -15,6 +15,7 @@ from memsvc.cli.choices import ImportFormat
 from memsvc.cli.failures import CommandError
 from memsvc.cli.inputs import stdin_lines, utf8_lines
 from memsvc.domain.keys import fault_of
+from memsvc.domain.transfer import FORMAT
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types
 
@@ -22,6 +23,7 @@ MARKDOWN = frozenset({".md", ".markdown"})
 KEY_CHARS = 256
 TITLE_CHARS = 512
 SOURCE_CHARS = 256
+_LISTED = " Available Fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,14 @@ def memories_from_lines(lines: IO[str] | TextIOBase | Iterable[str], name: str) 
             try:
                 yield _memory(line)
             except ParseError as error:
-                message = f"Line {number} of {name} is no memory: {error}"
-                raise CommandError(message) from error
+                raise CommandError(_fault(number, name, line, error)) from error
+
+
+def _fault(number: int, name: str, line: str, error: ParseError) -> str:
+    """Return what is wrong with a line; the parser's own list of all that it could have been is left out."""
+    if number == 1 and f'"format":"{FORMAT}"' in line.replace(" ", ""):
+        return f"{name} is an export of a user: take it in with `memsvc import-user`."
+    return f"Line {number} of {name} is no memory: {str(error).partition(_LISTED)[0].rstrip()}"
 
 
 def _memory(line: str) -> types.Memory:

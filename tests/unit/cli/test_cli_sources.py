@@ -91,6 +91,22 @@ def test_line_that_is_no_memory_is_named(line: str) -> None:
         list(memories_from_lines(['{"content": "fine"}', line], "f.jsonl"))
 
 
+def test_what_is_wrong_with_a_line_is_said_in_one() -> None:
+    """Not with all the names that a memory could have had."""
+    with pytest.raises(CommandError) as caught:
+        list(memories_from_lines(['{"contents": "x"}'], "f.jsonl"))
+
+    assert '"contents"' in str(caught.value)
+    assert len(str(caught.value)) < 200
+    assert "\n" not in str(caught.value)
+
+
+def test_an_export_is_told_from_memories() -> None:
+    """Whoever takes one command for the other learns which it is."""
+    with pytest.raises(CommandError, match="import-user"):
+        list(memories_from_lines(['{"record":"header","format":"memsvc-user","version":1}'], "ada.jsonl"))
+
+
 def test_directory_is_read_with_relative_names(tmp_path: Path) -> None:
     """Every Markdown document below a directory is read, in order, and named by its place."""
     (tmp_path / "b").mkdir()
