@@ -209,7 +209,10 @@ def test_a_deadline_ends_a_stream(stubs: Stubs, home: types.Scope) -> None:
 
 
 def test_a_deadline_on_the_way_ends_a_stream_clearly(stubs: Stubs, home: types.Scope) -> None:
-    """However little time there is: the stream ends with its summary, or with DEADLINE_EXCEEDED, never in between."""
+    """However little time there is: the stream ends with its summary, or with DEADLINE_EXCEEDED, never in between.
+
+    Time may also be over when the summary has come and the end of the call has not.
+    """
     settle(stubs, home)
     for milliseconds in (5, 10, 20, 30, 40, 60, 80, 1_000):
         events: list[pb.BuildContextResponse] = []
@@ -220,7 +223,7 @@ def test_a_deadline_on_the_way_ends_a_stream_clearly(stubs: Stubs, home: types.S
                 events.append(event)  # noqa: PERF402 - what came before an error counts
         except grpc.RpcError as error:
             assert grpc.StatusCode.DEADLINE_EXCEEDED == error.code()
-            assert "summary" not in {one.WhichOneof("event") for one in events}
+            assert "summary" not in {one.WhichOneof("event") for one in events[:-1]}
             continue
         assert events[-1].WhichOneof("event") == "summary"
     assert events[-1].summary.token_count

@@ -19,7 +19,8 @@ from tests.e2e.calls import TIMEOUT, create, get, list_all, refused
 from tests.e2e.filing import delete, digest_of, download, listed, messages, upload
 from tests.e2e.filing import get as get_file
 from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.test_files import blobs_of, staged_in, wait_until
+from tests.e2e.test_files import blobs_of, staged_in
+from tests.until import until
 
 
 def exported(stubs: Stubs, user: str) -> bytes:
@@ -109,7 +110,7 @@ def test_a_killed_service_leaves_nothing_half_written(tmp_path: Path) -> None:
             never.wait(TIMEOUT)
 
         call = stubs.files.UploadFile.future(halting(), timeout=TIMEOUT)
-        wait_until(lambda: any(path.stat().st_size >= 2 << 20 for path in staged_in(server)))
+        until(lambda: any(path.stat().st_size >= 2 << 20 for path in staged_in(server)))
         server.kill()
         never.set()
         with pytest.raises(grpc.RpcError):

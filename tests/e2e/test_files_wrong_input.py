@@ -17,8 +17,8 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, Refusal, refused
 from tests.e2e.filing import download, listed, messages, upload
 from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.test_files import wait_until
 from tests.e2e.wrong_input.requests import ID, LATE, NAN, deep, numbers
+from tests.until import until
 
 HOUR = Duration(seconds=3600)
 HEADERS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
@@ -169,7 +169,7 @@ def test_too_many_streams_are_told_to_come_back(strict: Stubs, scope: types.Scop
 
     call = strict.files.UploadFile.future(halting(), timeout=TIMEOUT)
     request = pb.DownloadFileRequest(scope=scope, id=file.id)
-    wait_until(lambda: is_refused(strict, request))
+    until(lambda: is_refused(strict, request))
     refusal = refused(strict.files.DownloadFile, request)
     going_on.set()
 

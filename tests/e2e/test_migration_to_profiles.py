@@ -12,10 +12,10 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import MODES, TIMEOUT, create, found, search
 from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.test_cluster import eventually
 from tests.e2e.test_migration import run
 from tests.postgres_server import schema
 from tests.qdrant_stand_in import Keeper, served
+from tests.until import until
 
 pytestmark = pytest.mark.xdist_group("cluster")
 SCOPE = types.Scope(user_id="ada", project_id="p")
@@ -65,7 +65,7 @@ def test_indexes_follow_the_store(tmp_path: Path, settings: dict[str, str]) -> N
 
 def _await_indexes(stubs: Stubs) -> None:
     """Wait until searches do not say any more that an index is being built."""
-    eventually(lambda: not search(stubs, SCOPE, "harbour dawn").degraded)
+    until(lambda: not search(stubs, SCOPE, "harbour dawn").degraded)
 
 
 def _delete(stubs: Stubs, memory_id: str) -> None:
