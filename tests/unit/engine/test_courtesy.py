@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 
-from memsvc.engine.courtesy import Courtesy
+import pytest
+
+from memsvc.engine.courtesy import LINGER_SECONDS, PATIENCE_SECONDS, REST, Courtesy
+
+
+@dataclass
+class Times:
+    """A clock and a processor's time that a test moves; to sleep moves the clock."""
+
+    now: float = 1_000.0
+    worked: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+        self.worked += seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+
+    def courtesy(self) -> Courtesy:
+        return Courtesy(now=lambda: self.now, worked=lambda: self.worked, sleep=self.sleep)
+
+
+def _searched(courtesy: Courtesy) -> None:
+    with courtesy.search():
+        pass
+    courtesy.give_way()
 
 
 def test_bulk_work_waits_for_a_search_to_end() -> None:
@@ -46,3 +75,85 @@ def test_without_searches_nobody_waits() -> None:
 
     for _ in range(100_000):
         courtesy.give_way()
+
+
+def test_bulk_work_rests_while_another_search_is_expected() -> None:
+    """It rests twice as long as it works, in small pieces."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+
+    for _ in range(80):
+        times.work(0.0002)
+        courtesy.give_way()
+
+    assert sum(times.slept) == pytest.approx(80 * 0.0002 * REST, rel=0.1)
+    assert max(times.slept) < 0.0015
+
+
+def test_bulk_work_is_at_full_speed_again_when_no_search_came() -> None:
+    """A search is expected for a moment only."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+    times.now += LINGER_SECONDS
+
+    for _ in range(100):
+        times.work(0.001)
+        courtesy.give_way()
+
+    assert not times.slept
+
+
+def test_what_bulk_work_waits_for_counts_as_rest() -> None:
+    """Whoever waits for a disk twice as long as it computes is in nobody's way."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+
+    for _ in range(20):
+        times.work(0.001)
+        times.now += 0.001 * REST
+        courtesy.give_way()
+
+    assert not times.slept
+
+
+def test_work_from_before_the_search_is_not_owed() -> None:
+    """An import that ran alone for a minute does not rest for two when the first search comes."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+    for _ in range(600):
+        times.work(0.1)
+        courtesy.give_way()
+
+    _searched(courtesy)
+
+    assert not times.slept
+
+
+def test_no_rest_is_longer_than_patience() -> None:
+    """Not even after a memory that took very long."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+
+    times.work(LINGER_SECONDS * 0.9)
+    courtesy.give_way()
+
+    assert times.slept == [PATIENCE_SECONDS]
+
+
+def test_a_search_s_own_work_does_not_rest() -> None:
+    """What is done for a search in a thread stands aside for nobody, nor rests."""
+    times = Times()
+    courtesy = times.courtesy()
+    _searched(courtesy)
+
+    with courtesy.first():
+        for _ in range(50):
+            times.work(0.001)
+            courtesy.give_way()
+
+    assert not times.slept
