@@ -25,6 +25,16 @@ SHOWN_ISSUES = 20
 PART = ".part"
 
 
+def _of_a_whole_user(session: Session, what: str) -> None:
+    """Refuse a project: *what* the command does is done to all of a user, and must not be mistaken for less."""
+    if session.project:
+        message = (
+            f"A user is {what} whole, with all projects: leave out --project, and unset MEMSVC_PROJECT."
+            " Nothing was done."
+        )
+        raise CommandError(message)
+
+
 @connected
 def export(
     session: Session,
@@ -38,6 +48,7 @@ def export(
     JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
     takes it in, here or elsewhere.
     """
+    _of_a_whole_user(session, "exported")
     if file != STDIN and Path(file).exists() and not force:
         message = f"There is a {file!r} already; say --force to overwrite it."
         raise CommandError(message)
@@ -83,6 +94,7 @@ def import_user(
     The same file may be imported again, for instance after a break: what is here already is passed over. The records
     go to --user, whosever they were.
     """
+    _of_a_whole_user(session, "imported")
     last: transfer_pb2.ImportUserResponse | None = None
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar, _read(file) as pieces:
@@ -130,6 +142,7 @@ def erase(
     Everything of --user is removed from the store, the indexes and their files, and looked for afterwards. Backups are
     left alone.
     """
+    _of_a_whole_user(session, "erased")
     name = request_id or (str(uuid4()) if confirm else "")
     with session.client() as client:
         receipt = client.erase_user(confirm=confirm, request_id=name)

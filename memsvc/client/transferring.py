@@ -65,9 +65,13 @@ class Transfers(Connected):
     async def erase_user(
         self, *, confirm: bool = False, request_id: str = "", timeout: float | None = None
     ) -> erasure_pb2.ErasureReceipt:
-        """Forget the user for good, and return the receipt; without *confirm* only say what would be removed."""
+        """Forget the user for good, and return the receipt; without *confirm* only say what would be removed.
+
+        Refused (INVALID_ARGUMENT) from a client of a project: a user is forgotten whole, with all projects.
+        """
+        scope = types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
         request = erasure_pb2.EraseUserRequest(
-            scope=self._user, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
+            scope=scope, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
         )
         patience = timeout or (ERASE_SECONDS if confirm else None)
         return (await self._remote.unary(self._remote.lifecycle.EraseUser, request, patience)).receipt

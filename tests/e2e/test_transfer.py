@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.client import Memsvc
+from memsvc.client import Memsvc, MemsvcCallError
 from memsvc.v1 import erasure_pb2, transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, create_all, found, get, list_all, refused
@@ -312,12 +312,16 @@ def test_a_broken_import_goes_on_after_a_kill(tmp_path: Path, stubs: Stubs, user
 
 
 def test_the_client_carries_a_user(elsewhere: ServerProcess, server: ServerProcess, user: str) -> None:
-    """Both faces share the methods; the project of the client plays no part."""
+    """Both faces share the methods; the project of the client plays no part, but nobody erases more than they name."""
     with Memsvc(server.bound, user_id=user, project_id="p") as here:
         here.create("The walrus sings.")
         pieces = [piece.data for piece in here.export_user(include_vectors=True)]
         with Memsvc(elsewhere.bound, user_id=user) as there:
             *_, last = there.import_user(iter(pieces), wait_for="INDEXED")
             assert (True, 1) == (last.done, last.stored_counts["memory"])
-        receipt = here.erase_user()
+        with pytest.raises(MemsvcCallError) as refused:
+            here.erase_user(confirm=True)
+        assert ("scope.project_id",) == tuple(one.field for one in refused.value.violations)
+    with Memsvc(server.bound, user_id=user) as whole:
+        receipt = whole.erase_user()
         assert (True, 1) == (receipt.dry_run, receipt.stores[0].removed_counts["memories"])

@@ -131,3 +131,20 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     done = run("maintain", user="maintained").splitlines()
     assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive", "compact", "consolidate"]
     assert all(line.endswith("all done") for line in done[1:])
+
+
+@pytest.mark.parametrize("words", [("erase",), ("erase", "--confirm"), ("export", "-"), ("import-user", "-")])
+def test_what_is_done_to_a_whole_user_takes_no_project(
+    run: Any, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever names a project means less than everything: refused, and nothing is done."""
+    run("add", "global")
+    run("add", "of p", "--project", "p")
+
+    run(*words, "--project", "p", code=1)
+    monkeypatch.setenv("MEMSVC_PROJECT", "p")
+    run(*words, code=1)
+    monkeypatch.delenv("MEMSVC_PROJECT")
+
+    assert "global" in run("list")
+    assert "of p" in run("list", "--project", "p")
