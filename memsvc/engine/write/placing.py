@@ -200,17 +200,21 @@ class _Batch:
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
             return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         if holder.expire_time is not None and holder.expire_time <= now:
-            return store(self._put_away(holder, now))
+            return store(self._put_away(holder, newcomer.create_time))
         if self._on_duplicate is OnDuplicate.REJECT:
             return MemoryExistsError(holder.id)
         return Placed(holder, Outcome.DUPLICATE)
 
-    def _put_away(self, holder: Memory, now: datetime) -> bool:
-        """Take the content from an expired memory, as its expiry would soon do; return whether it is free."""
+    def _put_away(self, holder: Memory, moment: datetime) -> bool:
+        """Take the content from an expired memory when another has it, as its expiry would; return whether it is free.
+
+        The two never held it side by side, so it ends for the one at the *moment* when it begins for the other.
+        """
         if holder.work_in_progress:
             return False
         before = self._as_stored(holder)
-        after = replace(before, status=Status.EXPIRED, update_time=now, revision=before.revision + 1)
+        update_time = max(before.update_time, moment)
+        after = replace(before, status=Status.EXPIRED, update_time=update_time, revision=before.revision + 1)
         self._update(before, self._recording.record(before, after))
         return True
 
@@ -232,8 +236,6 @@ class _Batch:
         record, holder = self._recording.claimed(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
-        if self._on_duplicate is OnDuplicate.REJECT:
-            return MemoryExistsError(holder.id)
         return self._replace(before, _claiming(record, is_unique=False))
 
     def _replace(self, before: Memory, record: Record) -> Placed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
@@ -25,12 +25,20 @@ from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import statements_of
 from memsvc.engine.write.attachments import remove_attachments
 from memsvc.engine.write.changing import changed, values_of_patch
-from memsvc.engine.write.drafting import SHORT_TERM_LIFE, Drafting, chunks_of, content_name, require_validity
+from memsvc.engine.write.drafting import (
+    SHORT_TERM_LIFE,
+    Drafting,
+    chunks_of,
+    claims_content,
+    content_name,
+    require_validity,
+)
 from memsvc.engine.write.placing import Placed
 from memsvc.engine.write.provenance import Sources, restored, revalued
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
 from memsvc.engine.write.returning import action_of, rolled_back
+from memsvc.ports.history import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
@@ -80,12 +88,18 @@ class Revise:
     """Changes memories one at a time, each change one transaction and one revision."""
 
     def __init__(
-        self, drafting: Drafting, recording: Recording, requests: Requests, now: Callable[[], datetime]
+        self,
+        drafting: Drafting,
+        recording: Recording,
+        requests: Requests,
+        history: HistoryReads,
+        now: Callable[[], datetime],
     ) -> None:
-        """Change by these parts; *now* is the clock."""
+        """Change by these parts; *history* tells what memories said before, *now* is the clock."""
         self._drafting = drafting
         self._recording = recording
         self._requests = requests
+        self._history = history
         self._now = now
         self._contradictions = Contradictions(drafting, recording)
 
@@ -258,9 +272,7 @@ class Revise:
         if after.status not in UNNAMED:
             require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
-        # A holder older than the deletion stood beside this memory before, so it may again.
-        if holder is not None and holder.create_time >= before.update_time and visible(holder, target.scope):
-            raise MemoryExistsError(holder.id)
+        self._require_old_neighbour(holder, target.scope, before.update_time - timedelta(microseconds=1))
         return self._settled(transaction, before, record, ChangeAction.RESTORED)
 
     def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
@@ -280,15 +292,25 @@ class Revise:
             require_free_key(transaction, after)
         _refuse_circle(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
-        # Equal contents that stood side by side then may do so again.
-        if holder is not None and holder.create_time > target.update_time and visible(holder, aim.scope):
-            raise MemoryExistsError(holder.id)
+        self._require_old_neighbour(holder, aim.scope, target.update_time)
         transaction.update(before, record, action_of(before, after))
         self._recording.recount(transaction, before, after)
         mended = self._contradictions.mending.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
         return Placed(mended, Outcome.UPDATED)
+
+    def _require_old_neighbour(self, holder: Memory | None, scope: Scope, moment: datetime) -> None:
+        """Refuse the content that *holder* has, unless it had it at *moment*, too: what stood side by side may again.
+
+        Raises:
+            MemoryExistsError: It took the content later.
+        """
+        if holder is None or not visible(holder, scope):
+            return
+        then = self._history.known_at([holder.row], moment, reach=Reach.from_scope(holder.scope)).get(holder.row)
+        if then is None or not claims_content(then) or content_name(then) != content_name(holder):
+            raise MemoryExistsError(holder.id)
 
     def _purge(self, target: _Target, options: WriteOptions) -> Written:
         now = self._now()

@@ -13,6 +13,7 @@ from memsvc.domain.errors import (
     CheckpointNotFoundError,
     DeadlineExceededError,
     InvalidRequestError,
+    MemoryExistsError,
     MemoryNotFoundError,
     RequestIdReusedError,
     RevisionNotFoundError,
@@ -114,6 +115,19 @@ def test_twins_that_stood_side_by_side_may_again(archive: Archive) -> None:
     archive.update(twin, content="two")
 
     assert "one" == archive.rollback(twin, 1).memory.content
+
+
+def test_content_that_another_memory_took_since_does_not_come_back(archive: Archive) -> None:
+    """An older memory that says the same by now is in the way, too."""
+    older = archive.create("old")
+    memory = archive.create("one")
+    archive.update(memory, content="two")
+    archive.update(older, content="one")
+
+    with pytest.raises(MemoryExistsError) as refused:
+        archive.rollback(memory, 1)
+
+    assert older.id == refused.value.memory_id
 
 
 def test_private_memories_are_nobody_elses_past(archive: Archive) -> None:

@@ -111,7 +111,7 @@ def _assembled(store: MetadataStore, clock: Clock) -> Writing:
         committer=committer,
         accesses=accesses,
         remember=Remember(drafting, placing, requests, accesses),
-        revise=Revise(drafting, recording, requests, clock),
+        revise=Revise(drafting, recording, requests, store.memories, clock),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         resolve=Resolve(drafting, recording, requests, store),

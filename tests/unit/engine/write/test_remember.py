@@ -152,14 +152,13 @@ def test_a_key_of_another_project_is_another_key(desk: Desk) -> None:
     assert Outcome.CREATED is desk.create("two", Scope("ada"), key="plan").outcome
 
 
-def test_a_key_update_takes_content_that_another_memory_holds(desk: Desk) -> None:
-    """What is written under a key is there under the key, unless duplicates are to be rejected."""
+@pytest.mark.parametrize("on_duplicate", list(OnDuplicate))
+def test_a_key_update_takes_content_that_another_memory_holds(desk: Desk, on_duplicate: OnDuplicate) -> None:
+    """What is written under a key is there under the key, whatever is chosen for duplicates."""
     other = desk.create("Anna lives in Lisbon.").memory
     plan = desk.create("Draft one.", key="plan").memory
 
-    with pytest.raises(MemoryExistsError):
-        desk.create("Anna lives in Lisbon.", key="plan", on_duplicate=OnDuplicate.REJECT)
-    written = desk.create("Anna lives in Lisbon.", key="plan")
+    written = desk.create("Anna lives in Lisbon.", key="plan", on_duplicate=on_duplicate)
 
     assert (Outcome.UPDATED, plan.id, "Anna lives in Lisbon.") == (
         written.outcome,

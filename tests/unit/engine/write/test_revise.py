@@ -331,6 +331,33 @@ def test_a_memory_whose_name_was_taken_is_not_restored(desk: Desk, fields: dict[
     assert other.id == refused.value.memory_id
 
 
+def test_a_memory_whose_content_an_older_one_took_is_not_restored(desk: Desk) -> None:
+    """It does not matter how old the other memory is, but since when it says the same."""
+    other = desk.create("old").memory
+    memory = desk.create("one").memory
+    desk.clock.advance(minutes=1)
+    delete(desk, memory.id)
+    desk.clock.advance(minutes=1)
+    update(desk, other.id, content="one")
+
+    with pytest.raises(MemoryExistsError) as refused:
+        restore(desk, memory.id)
+
+    assert other.id == refused.value.memory_id
+
+
+def test_an_expired_memory_whose_content_was_stored_anew_is_not_restored(desk: Desk) -> None:
+    """The newer one put it away: the two never stood side by side."""
+    memory = desk.create("one", ttl=timedelta(hours=1)).memory
+    desk.clock.advance(hours=2)
+    other = desk.create("one").memory
+
+    with pytest.raises(MemoryExistsError) as refused:
+        restore(desk, memory.id)
+
+    assert other.id == refused.value.memory_id
+
+
 def test_a_kept_duplicate_is_restored_beside_its_twin(desk: Desk) -> None:
     """What stood beside its duplicate before may stand there again."""
     desk.create("same")
