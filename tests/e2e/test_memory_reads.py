@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search
 from tests.e2e.running import Stubs
@@ -211,3 +212,18 @@ def test_a_list_sees_every_acknowledged_change_at_once(stubs: Stubs, scope: type
 
     assert ["x"] == [memory.content for memory in listed]
     assert not listed[0].HasField("access_time")
+
+
+def test_a_page_token_of_another_method_is_refused(stubs: Stubs, scope: types.Scope) -> None:
+    """Requests of the same fields are not the same request."""
+    create_all(stubs, scope, ["one", "two"])
+    for name in ("s1", "s2"):
+        talk = types.Scope(user_id=scope.user_id, project_id=scope.project_id, session_id=name)
+        stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
+    listing = session_pb.ListSessionsRequest(scope=scope, page_size=1)
+    token = stubs.session.ListSessions(listing, timeout=TIMEOUT).next_page_token
+    assert token
+
+    asked = pb.ListMemoriesRequest(scope=scope, page_size=1, page_token=token)
+
+    assert ("page_token",) == refused(stubs.memory.ListMemories, asked).fields

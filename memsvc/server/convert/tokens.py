@@ -41,12 +41,13 @@ _MAX_POSITION = 2**63 - 1
 
 
 def digest(request: Message, *, without: Iterable[str]) -> bytes:
-    """Return a short digest of a request, some of its fields left out."""
+    """Return a short digest of a request, some of its fields left out; that of another kind of request is another."""
     copy = type(request)()
     copy.CopyFrom(request)
     for name in without:
         copy.ClearField(name)
-    return blake2b(copy.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
+    kind = type(request).DESCRIPTOR.full_name.encode()
+    return blake2b(kind + b"\0" + copy.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
 def consistency_token(position: int) -> str:
