@@ -559,7 +559,8 @@ class AppendMemoryRequest(_message.Message):
 
     Appends that come at the same time are all kept, in some order.
 
-    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED; MEMORY_EXISTS when the key is that of another session's private memory).
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED; MEMORY_EXISTS when the key is that of another session's private memory);
+    FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the memory under the key was superseded, by one of another project.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

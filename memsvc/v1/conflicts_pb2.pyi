@@ -253,8 +253,8 @@ Global___Conflict: _TypeAlias = Conflict  # noqa: Y015
 class SupersedeMemoryRequest(_message.Message):
     """SupersedeMemoryRequest asks to put a memory in the place of another. Both ends of the link are set together:
     Memory.superseded_by_id of the old one, which becomes DEPRECATED and leaves searches and lists unless their filter
-    names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one, unless that
-    has one of its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
+    names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one when both are
+    of one project, unless that has one of its own; of two projects each keeps its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
     new one's valid_from, else its event_time if that has passed, else now; and a new one without valid_from gets that one.
     So reads as of another valid time (AsOf) find the one that was true then.
 

@@ -232,7 +232,8 @@ class RollbackMemoryRequest(_message.Message):
     """id is the memory's UUID. Required. It may be DELETED: a rollback to a revision in which it was not brings it back."""
     revision: _builtins.int
     """revision is the one to go back to: 1 or more. All fields that a client can set, the status and the links of a
-    supersede chain become what they were; memories at the other ends let go of links that no longer hold. Open
+    supersede chain become what they were; memories at the other ends let go of links that no longer hold, and one that
+    this memory had not superseded then is ACTIVE again, or CONFLICTED where its conflict still stands. Open
     conflicts that have become void are CLOSED; a memory that was CONFLICTED then gets back those conflicts that still
     stand, and is ACTIVE without any. What it says now is compared with nothing. expire_time too becomes what it was,
     even when it has passed. When the memory says so already, nothing is changed.

@@ -299,8 +299,9 @@ class ImportMemoriesRequest(_message.Message):
     """ImportMemoriesRequest is one message of an import: first exactly one header, then any number of batches.
 
     Errors, which end the stream; what was durable stays: INVALID_ARGUMENT when the order of messages is broken, a batch
-    is too large or leaves a gap; ALREADY_EXISTS (REQUEST_ID_REUSED) when the request_id belongs to a call that is
-    no import, or to one of another scope. Bad memories do not end it: see ImportMemoriesResponse.failures.
+    is too large or leaves a gap; ALREADY_EXISTS (REQUEST_ID_REUSED) when the request_id belongs to an import of another
+    scope, or with another on_duplicate or conflict_policy. Bad memories do not end it: see
+    ImportMemoriesResponse.failures.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -164,9 +164,16 @@ class ImportUserRequest(_message.Message):
     has, are left out, and the responses tell of each. How often a memory was read does not count as a difference.
 
     A file of another user is taken in under new ids throughout, each made of the old id and the user alone, so that a
-    repetition finds them; what memories say of each other follows. In a file of the same user only those ids are replaced
-    that belong to memories of other users: none of these is changed or shown. Vectors are kept when they are of the model and
-    the version of the service's own; they are believed, so take files in only from where you trust them.
+    repetition finds them; what memories say of each other follows, and so do references to files that came with it: in
+    `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
+    service finds references, whose hashes are then others. References to what did not come with the file stay as they are. In
+    a file of the same user only those ids are replaced that belong to memories or files of other users: none of these is
+    changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are believed, so
+    take files in only from where you trust them. A content that got other ids is embedded anew.
+
+    Lines are held to the rules of those who write memories and files, as far as what this service has stored keeps to them:
+    a reminder may be of any year, and of a time zone that is not known here, and texts may be longer by what stands in them
+    for secrets. A revision is at most 4 294 967 296.
 
     Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is wrong, is of an
     unknown kind and does not say `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the file is of another

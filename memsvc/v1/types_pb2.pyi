@@ -941,8 +941,9 @@ class Memory(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """expire_time is when the memory stops being current: from then on searches and lists leave it out, and it is later
         put away as EXPIRED, never destroyed. Unset: SHORT_TERM gets 14 days from the write, other layers never expire. So
-        does a memory that is written or made ACTIVE again after its time, unless a new one is given. A time in the past is
-        allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
+        does a memory that is written again under its key, or made ACTIVE again, after its time, unless a new one is given;
+        an update of other fields leaves it as it is. A time in the past is allowed. Giving it together with `ttl` is
+        INVALID_ARGUMENT.
         """
 
     @_builtins.property

@@ -5,13 +5,14 @@ A rollback brings back what one memory said, and says nothing of the others that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
+from memsvc.engine.conflicts.releasing import Releasing
 from memsvc.engine.conflicts.settling import Settling
-from memsvc.engine.conflicts.superseding import Superseding
+from memsvc.engine.conflicts.superseding import Superseding, within
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import Transaction
 
@@ -23,9 +24,14 @@ class Mending:
         """Write by *recording*; *now* is the clock."""
         self._settling = Settling(recording, now)
         self._superseding = Superseding(recording, now)
+        self._releasing = Releasing(self._superseding, self._settling)
 
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> Memory:
-        """Mend what the rollback of one memory to what it said at *since* has left; return it as it is then."""
+        """Mend what the rollback of one memory to what it said at *since* has left; return it as it is then.
+
+        Back to before it superseded another, it lets that one go: see `Releasing`.
+        """
+        self._releasing.after_rollback(transaction, before, after, since=since)
         reach = reach_around(after)
         self.mend(transaction, in_question(transaction, before, after), reach=reach, since=since)
         return transaction.get(after.id, reach=reach) or after
@@ -39,7 +45,7 @@ class Mending:
         names = sorted(ids)
         for memory in _those(transaction, names, reach):
             self._superseding.relink(transaction, memory)
-        self._settling.after(transaction, _those(transaction, names, reach))
+        self._settling.after(transaction, list(_those(transaction, names, reach)))
         for memory in _those(transaction, names, reach):
             if memory.status is Status.CONFLICTED:
                 self._settling.reopen(transaction, memory, since=since)
@@ -55,10 +61,13 @@ def in_question(transaction: Transaction, before: Memory, after: Memory) -> set[
 
 
 def reach_around(memory: Memory) -> Reach:
-    """Return where the neighbours of a memory are: in its project, or global."""
+    """Return where most neighbours of a memory are: in its project, or global."""
     return Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
 
 
-def _those(transaction: Transaction, ids: Collection[str], reach: Reach) -> list[Memory]:
-    found = (transaction.get(memory_id, reach=reach) for memory_id in ids)
-    return [memory for memory in found if memory is not None]
+def _those(transaction: Transaction, ids: Collection[str], reach: Reach) -> Iterator[Memory]:
+    """Yield memories that are there, each as it is when its turn comes: mending one may change the next."""
+    for memory_id in ids:
+        memory = within(transaction, memory_id, reach)
+        if memory is not None:
+            yield memory

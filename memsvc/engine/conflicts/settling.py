@@ -65,8 +65,12 @@ class Settling:
             return older
         return self.put(transaction, older, Status.ACTIVE)
 
-    def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> None:
-        """Open the conflicts of a CONFLICTED memory anew that were settled not before *since* and still stand."""
+    def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> bool:
+        """Open the conflicts over a memory anew that were settled not before *since* and still stand.
+
+        They stand as `after` says, given that the memory is *older*. Return whether there was any.
+        """
+        is_any = False
         for conflict in transaction.conflicts_over(older.scope.owner, older.id, limit=_REOPENED):
             if conflict.resolve_time is None or conflict.resolve_time < since:
                 continue
@@ -74,6 +78,8 @@ class Settling:
             kept = None if newer is None else self._kept(transaction, conflict, older, newer)
             if kept is not None:
                 transaction.settle_conflicts([replace(kept, state=ConflictState.OPEN, resolve_time=None)])
+                is_any = True
+        return is_any
 
     def put(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
         """Give a memory another status, as its next revision."""

@@ -13,6 +13,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.finding import found
+from memsvc.engine.conflicts.superseding import inherited_key
 from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, derived
 from memsvc.engine.write.provenance import Sources
@@ -40,8 +41,8 @@ class Supersede:
     ) -> tuple[Written, Written]:
         """Store *draft* in the place of a memory; return the new one and the old one.
 
-        It lives in the old one's project, has its key unless it names one, and its kind, layer, category, title, tags,
-        importance and tier where it names none.
+        It lives in the old one's project unless it names another, has its key unless it names one or lives elsewhere,
+        and its kind, layer, category, title, tags, importance and tier where it names none.
 
         Raises:
             MemoryNotFoundError: The old memory is not there for the scope.
@@ -110,7 +111,7 @@ class Supersede:
         if record.memory.status is not Status.ACTIVE:
             description = "Would be QUARANTINED, and cannot take the place of another before it is approved."
             raise InvalidRequestError([Violation("memory", description)])
-        memory = replace(record.memory, supersedes_id=old.id, key=record.memory.key or old.key)
+        memory = replace(record.memory, supersedes_id=old.id, key=inherited_key(old, record.memory))
         self._contradictions.superseding.require_free(transaction, old, memory)
         superseding = self._contradictions.superseding
         deprecated = superseding.deprecate(transaction, old, memory)

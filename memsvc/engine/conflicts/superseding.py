@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -29,8 +29,8 @@ class Superseding:
     def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
         """Have *new* supersede *old*, both stored; return both as they are then.
 
-        *old* becomes DEPRECATED and gives up its key, which *new* takes unless it has one. Of several that *new*
-        supersedes, it names the first. The old one is true until the new one is: see `boundary`.
+        *old* becomes DEPRECATED. What becomes of its key: see `inherited_key`. Of several that *new* supersedes, it
+        names the first. The old one is true until the new one is: see `boundary`.
 
         Raises:
             MemorySupersededError: *old* was superseded before.
@@ -38,16 +38,18 @@ class Superseding:
         """
         self.require_free(transaction, old, new)
         deprecated = self.deprecate(transaction, old, new)
-        values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": new.key or old.key}
-        return deprecated, self._changed(transaction, new, values | self.begun(deprecated, new))
+        values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": inherited_key(old, new)}
+        return deprecated, self.changed(transaction, new, values | self.begun(deprecated, new))
 
     def deprecate(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
         """Set the old end of a link."""
-        values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id, "key": ""}
+        values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id}
+        if shares_keys(old, new):
+            values["key"] = ""
         ends = boundary(new, self._now())
         if old.valid_to is None and (old.valid_from is None or old.valid_from < ends):
             values["valid_to"] = ends
-        return self._changed(transaction, old, values)
+        return self.changed(transaction, old, values)
 
     def begun(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
         """Return when *new* begins to be true, unless it says so itself: when what it supersedes ceased to be."""
@@ -59,28 +61,28 @@ class Superseding:
     def relink(self, transaction: Transaction, memory: Memory) -> None:
         """Make the links of a memory agree with the other ends, and let go of those that do not know of it."""
         if memory.superseded_by_id:
-            successor = _neighbour(transaction, memory, memory.superseded_by_id)
+            successor = neighbour(transaction, memory, memory.superseded_by_id)
             if successor is None:
-                memory = self._changed(transaction, memory, {"superseded_by_id": ""})
-            elif not successor.supersedes_id:
-                self._changed(transaction, successor, {"supersedes_id": memory.id})
+                memory = self.changed(transaction, memory, {"superseded_by_id": ""})
+            elif neighbour(transaction, successor, successor.supersedes_id) is None:
+                self.changed(transaction, successor, {"supersedes_id": memory.id})
         if memory.supersedes_id:
-            old = _neighbour(transaction, memory, memory.supersedes_id)
+            old = neighbour(transaction, memory, memory.supersedes_id)
             if old is None or old.superseded_by_id != memory.id:
-                self._changed(transaction, memory, {"supersedes_id": ""})
+                self.changed(transaction, memory, {"supersedes_id": ""})
 
     def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
         """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
         if not back.key or not old.superseded_by_id or back.superseded_by_id:
             return
-        following = _neighbour(transaction, old, old.superseded_by_id)
+        following = neighbour(transaction, old, old.superseded_by_id)
         for _ in range(CHAIN):
             if following is None:
                 return
             if following.key == back.key and following.scope.project_id == back.scope.project_id:
-                self._changed(transaction, following, {"key": ""})
+                self.changed(transaction, following, {"key": ""})
                 return
-            following = _neighbour(transaction, following, following.superseded_by_id)
+            following = neighbour(transaction, following, following.superseded_by_id)
 
     def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
@@ -90,7 +92,7 @@ class Superseding:
                 break
             if following.id == old.id:
                 raise SupersedeCycleError(old.id, new.id)
-            following = _neighbour(transaction, following, following.superseded_by_id, old.scope.project_id)
+            following = neighbour(transaction, following, following.superseded_by_id)
         else:
             raise SupersedeCycleError(old.id, new.id)
         if old.superseded_by_id:
@@ -103,21 +105,22 @@ class Superseding:
         true until *gone* was is true for as long as that would have been. What was merged into it stays
         ARCHIVED, and can be restored.
         """
-        before = _neighbour(transaction, gone, gone.supersedes_id)
-        after = _neighbour(transaction, gone, gone.superseded_by_id)
+        before = neighbour(transaction, gone, gone.supersedes_id)
+        after = neighbour(transaction, gone, gone.superseded_by_id)
         if before is not None and before.superseded_by_id == gone.id:
             values: dict[str, Any] = {"superseded_by_id": "" if after is None else after.id}
             if before.valid_to is not None and before.valid_to == gone.valid_from:
                 values["valid_to"] = gone.valid_to
-            self._changed(transaction, before, values)
+            self.changed(transaction, before, values)
         if after is not None and after.supersedes_id == gone.id:
-            self._changed(transaction, after, {"supersedes_id": "" if before is None else before.id})
+            self.changed(transaction, after, {"supersedes_id": "" if before is None else before.id})
         for memory_id in gone.derived_from:
-            original = _neighbour(transaction, gone, memory_id)
+            original = neighbour(transaction, gone, memory_id)
             if original is not None and original.superseded_by_id == gone.id:
-                self._changed(transaction, original, {"superseded_by_id": ""})
+                self.changed(transaction, original, {"superseded_by_id": ""})
 
-    def _changed(self, transaction: Transaction, before: Memory, values: dict[str, Any]) -> Memory:
+    def changed(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
+        """Give a memory these *values* as its next revision, or leave it when it has them; return it as it is then."""
         if all(getattr(before, name) == value for name, value in values.items()):
             return before
         after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
@@ -133,9 +136,39 @@ def boundary(new: Memory, now: datetime) -> datetime:
     return now if new.event_time is None else min(new.event_time, now)
 
 
-def _neighbour(transaction: Transaction, memory: Memory, memory_id: str, *projects: str) -> Memory | None:
-    """Return a memory that *memory* is linked with, in its project, one of *projects*, or global."""
+def shares_keys(old: Memory, new: Memory) -> bool:
+    """Return whether a key means the same to both memories: it is a name within its project, and none elsewhere."""
+    return old.scope.project_id == new.scope.project_id
+
+
+def inherited_key(old: Memory, new: Memory) -> str:
+    """Return the key of *new* once it supersedes *old*: its own, else the old one's when both are of one project.
+
+    Of two projects each keeps its own: moved, the key would be lost to those who ask for it where it is known.
+    """
+    return new.key or (old.key if shares_keys(old, new) else "")
+
+
+def neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
+    """Return a memory that *memory* is linked with, held for this transaction; None when it is not there.
+
+    Links may lead into every project of the user, so it is looked for in all of them, and in no other user's.
+    """
+    scope = memory.scope
+    return within(transaction, memory_id, Reach(scope.owner, tuple(dict.fromkeys((scope.project_id, "")))))
+
+
+def within(transaction: Transaction, memory_id: str, reach: Reach) -> Memory | None:
+    """Return a memory of the owner of *reach*, whichever its project, held for this transaction.
+
+    It is looked for in the projects of *reach* first, which costs the least.
+    """
     if not memory_id:
         return None
-    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, *projects, ""))))
-    return transaction.get(memory_id, reach=reach)
+    near = transaction.get(memory_id, reach=reach)
+    if near is not None:
+        return near
+    far = transaction.stored(reach.owner, [memory_id]).get(memory_id)
+    if far is None:
+        return None
+    return transaction.get(memory_id, reach=Reach(reach.owner, (far.memory.scope.project_id,)))

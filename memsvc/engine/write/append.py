@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memsvc.domain import limits
 from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
-from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, Violation
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, Violation
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.keys import convention_of
 from memsvc.domain.memory import Kind, Memory
@@ -124,6 +124,8 @@ class Append:
             return self._create(transaction, addition)
         if not visible(before, addition.scope):
             raise MemoryExistsError(before.id, key=before.key)
+        if before.superseded_by_id:
+            raise MemorySupersededError(before.id, before.superseded_by_id)
         if plan is None or (plan.before.id, plan.before.revision) != (before.id, before.revision):
             plan = self._next(addition, before)
         # Its content is found by its key: it is nobody's duplicate while another memory holds the same.

@@ -23,6 +23,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import statements_of
+from memsvc.engine.conflicts.superseding import neighbour
 from memsvc.engine.write.attachments import remove_attachments
 from memsvc.engine.write.changing import changed, values_of_patch
 from memsvc.engine.write.drafting import (
@@ -357,7 +358,6 @@ def require_free_key(transaction: Transaction, memory: Memory) -> None:
 
 
 def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
-    reach = Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
     successor = memory.superseded_by_id
     for _ in range(_CHAIN):
         if not successor:
@@ -366,7 +366,7 @@ def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
             raise InvalidRequestError(
                 [Violation("revision", "Would make the memory superseded, over others, by itself.")]
             )
-        found = transaction.get(successor, reach=reach)
+        found = neighbour(transaction, memory, successor)
         successor = "" if found is None else found.superseded_by_id
 
 
