@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from backends.qdrant.plain import PLAIN, parted
+from backends.qdrant.whole import Part, parts_of
 from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.scope import Reach
@@ -125,20 +126,28 @@ def _number_any(where: AnyOf) -> Condition:
 
 
 def _range(where: Range) -> Condition:
-    """Round the bounds to whole numbers for whole numbers, since Qdrant's integer index cuts fractions off."""
-    bounds = {"gt": where.above, "gte": where.at_least, "lt": where.below, "lte": where.at_most}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
-    if any(math.isnan(bound) for bound in given.values()):
+    if where.field is Field.CONFIDENCE:
+        bounds = given_bounds(where)
+        return NOTHING if bounds is None else {"key": where.field.value, "range": bounds}
+    tests = [_part(where.field.value, part) for part in parts_of(where)]
+    if not tests:
         return NOTHING
-    if where.field is not Field.CONFIDENCE:
-        given = {name: whole_bound(name, bound) for name, bound in given.items()}
-    test: Condition = {"key": where.field.value, "range": {name: float(bound) for name, bound in given.items()}}
-    # Few memories have such a number, and it has no index of its own: their term keeps the others from being read.
-    return {"must": [_terms([bounded_term(where.field)]), test]} if where.field in VALIDITY else test
+    if where.field in VALIDITY:
+        # Few memories have such a number, and it has no index of its own: their term keeps the others from being read.
+        tests.insert(0, _terms([bounded_term(where.field)]))
+    return tests[0] if len(tests) == 1 else {"must": tests}
 
 
-def whole_bound(name: str, bound: float) -> float:
-    """Return the bound as a whole number that cuts off the same whole numbers; infinities stay."""
-    if math.isinf(bound):
-        return bound
-    return math.floor(bound) if name in {"gt", "lte"} else math.ceil(bound)
+def _part(name: str, part: Part) -> Condition:
+    within: Condition = {"key": name, "range": part.bounds}
+    if not part.others:
+        return within
+    others: Condition = {"key": name, "match": {"any": list(part.others)}}
+    return {"should": [within, others]} if part.bounds else others
+
+
+def given_bounds(where: Range) -> dict[str, float] | None:
+    """Return the bounds of a range of fractions, by Qdrant's names; None where one is no number: nothing is within."""
+    bounds = {"gt": where.above, "gte": where.at_least, "lt": where.below, "lte": where.at_most}
+    given = {name: float(bound) for name, bound in bounds.items() if bound is not None}
+    return None if any(map(math.isnan, given.values())) else given

@@ -1,18 +1,19 @@
 """From the filter tree to the filters of a Qdrant server.
 
 Every filtered field has a payload field of its own name, with an index. Strings are whole keywords, the long ones as a
-digest. Numbers are compared as Qdrant does it, as doubles, which hold microseconds exactly.
+digest. Numbers are compared as Qdrant does it, as doubles: see `backends.qdrant.whole`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from qdrant_client import models
 
-from backends.qdrant.filters import OWNER, PROJECT, STATUS, VIEW, whole_bound
+from backends.qdrant.filters import OWNER, PROJECT, STATUS, VIEW, given_bounds
+from backends.qdrant.whole import Part, parts_of
 from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.scope import Reach
@@ -109,12 +110,24 @@ def _any_keyword(name: str, values: Sequence[str]) -> models.Condition:
 
 def _range(where: Range) -> models.Condition:
     name = where.field.value
-    bounds = {"gt": where.above, "gte": where.at_least, "lt": where.below, "lte": where.at_most}
-    given = {side: bound for side, bound in bounds.items() if bound is not None}
-    if any(math.isnan(bound) for bound in given.values()):
-        return NOTHING
-    if not given:
+    if where.field is Field.CONFIDENCE:
+        bounds = given_bounds(where)
+        return NOTHING if bounds is None else _within(name, bounds)
+    tests = [_part(name, part) for part in parts_of(where)]
+    if len(tests) > 1:
+        return models.Filter(must=tests)
+    return tests[0] if tests else NOTHING
+
+
+def _part(name: str, part: Part) -> models.Condition:
+    if not part.others:
+        return _within(name, part.bounds)
+    others = models.FieldCondition(key=name, match=models.MatchAny(any=list(part.others)))
+    return models.Filter(should=[_within(name, part.bounds), others]) if part.bounds else others
+
+
+def _within(name: str, bounds: Mapping[str, float]) -> models.Condition:
+    """Return the condition that there is a number within all bounds, which may be none."""
+    if not bounds:
         return models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=name))])
-    if where.field is not Field.CONFIDENCE:
-        given = {side: whole_bound(side, bound) for side, bound in given.items()}
-    return models.FieldCondition(key=name, range=models.Range(**{side: float(bound) for side, bound in given.items()}))
+    return models.FieldCondition(key=name, range=models.Range(**bounds))

@@ -50,7 +50,7 @@ def _matches(where: Filter, values: Callable[[Field], Values]) -> bool:
         return not _matches(where.child, values)
     if isinstance(where, AnyOf):
         return any(value in where.values for value in values(where.field))
-    return any(_inside(where, float(value)) for value in values(where.field))
+    return any(_inside(where, value) for value in values(where.field) if not isinstance(value, str))
 
 
 def _inside(bounds: Range, value: float) -> bool:

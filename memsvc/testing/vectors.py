@@ -20,6 +20,7 @@ from memsvc.ports.index import Generation
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.entries import EntriesContract
+from memsvc.testing.far_times import FarTimesContract
 from memsvc.testing.filtering import FilteringContract
 from memsvc.testing.generations import GenerationsContract
 from memsvc.testing.index import NO_HURRY, REACH, FullIndex, chunk
@@ -43,6 +44,7 @@ class VectorIndexContract(
     EntriesContract[VectorEntry, VectorManifest],
     GenerationsContract[VectorEntry, VectorManifest],
     FilteringContract[VectorEntry, VectorManifest],
+    FarTimesContract[VectorEntry, VectorManifest],
 ):
     """Subclass it, give the fixture `index`, and `close` and `reopen` where they apply: see IndexSeams."""
 

@@ -36,7 +36,11 @@ DIMENSION = 8
 OWNERS = ("\x1fada", "\x1fbob")
 PROJECTS = ("", "web", "we b")
 STRINGS = ("", "a", "A", "a b", "a%20;b", "ü\u3000x", "=", "tags=a")
-NUMBERS_HELD = (0, 1, 2, 3, 1_770_370_200_000_001, 1_770_370_200_000_002)
+NUMBERS_HELD = (
+    0, 1, 2, 3, 1_770_370_200_000_001, 1_770_370_200_000_002,
+    -62_135_596_800_000_000, 10_413_792_000_000_001, 253_402_300_799_999_998, 253_402_300_799_999_999,
+)  # fmt: skip
+"""The last ones are times so far from ours that a double cannot hold each."""
 STATES = {"layer": ("SESSION", "b", "c"), "tier": ("ARCHIVED", "b", "c"), "status": ("ACTIVE", "ACTIVE", "b")}
 ENDS = ("expire_time", "valid_from", "valid_to")
 """Many memories are active, and nothing else: an index may have a short way to them."""

@@ -13,6 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import Kept, identity
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.file_refs import given_apart
+from memsvc.text.moments import day_text, local
 from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
@@ -85,7 +86,7 @@ class Lines:
     def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: Kept[Line]) -> None:
         """Write for *query* as of *now*, tokens counted by *tokenizer*; what is in *kept* need not be made again."""
         self._locale, self._zone = query.locale, query.zone
-        self._today = now.astimezone(query.zone).date()
+        self._today = local(now, query.zone).date()
         self.cost = self._count = tokenizer.count
         self._headings: dict[Section, Line] = {}
         self._kept = kept
@@ -150,8 +151,9 @@ class Lines:
         return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 
     def _front(self, section: Section, memory: Memory) -> str:
-        moment = (memory.event_time or memory.create_time).astimezone(self._zone)
-        when = f"{moment:%Y-%m-%d %H:%M}" if section is Section.SESSION else f"{moment:%Y-%m-%d}"
+        moment = local(memory.event_time or memory.create_time, self._zone)
+        day = day_text(moment)
+        when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
         old = age(moment.date(), self._today, self._locale)
         said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
         # A title that is the beginning of the content says nothing, and costs tokens.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.context import RECENT_DAYS, ContextQuery
@@ -24,6 +24,7 @@ _IS_ACTIVE = AnyOf(Field.TIER, (Tier.ACTIVE.value,))
 _BY_IMPORTANCE = Order(OrderField.IMPORTANCE, descending=True)
 _LATEST = Order(OrderField.UPDATE_TIME, descending=True)
 _NEWEST = Order(OrderField.CREATE_TIME, descending=True)
+_RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
 class PastGathering:
@@ -51,7 +52,8 @@ class PastGathering:
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the project's SHORT_TERM memories that were changed in the days before *now*, the latest last."""
-        since = Range(Field.UPDATE_TIME, at_least=to_micros(now - timedelta(days=RECENT_DAYS)))
+        # Counted as numbers, since the days before the first ones that there are cannot be named.
+        since = Range(Field.UPDATE_TIME, at_least=to_micros(now) - _RECENT_MICROS)
         tests = (AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,)), since)
         return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES + 1), key=happened)
 

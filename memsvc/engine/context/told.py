@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from memsvc.domain.memory import Memory
 from memsvc.domain.repetition import Saying, is_near_duplicate
 from memsvc.engine.context.kept import Kept, identity
+from memsvc.text.moments import day_text
 
 THRESHOLD = 0.85
 COMPARED_CHARS = 2_000
@@ -62,7 +63,7 @@ def _same(saying: Saying, sayings: Mapping[_Bucket, Sequence[tuple[Saying, Memor
 
 def _said(memory: Memory) -> Saying:
     beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
-    happened_on = "" if memory.event_time is None else f"{memory.event_time:%Y-%m-%d}"
+    happened_on = "" if memory.event_time is None else day_text(memory.event_time)
     content, title = memory.content[:COMPARED_CHARS], memory.title
     # A title that is the beginning of the content says nothing.
     text = content if content.lstrip().startswith(title) else f"{title} {content}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, conjunction
@@ -14,7 +14,7 @@ from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, SESSION_VISIBILITY, STATUS, TIER, TIME_FIELDS, VISIBILITY
-from memsvc.server.convert.times import BEGINNING, micros_not_before
+from memsvc.server.convert.times import BEGINNING, MICROS, micros_not_before
 from memsvc.v1 import types_pb2 as types
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
@@ -22,6 +22,7 @@ ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
 REPLACED = AnyOf(Field.STATUS, (Status.DEPRECATED.value,))
 NOW = AsOf()
 PUT_AWAY = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
+_DAY_MICROS = 86_400 * MICROS
 
 
 def selection_from_proto(
@@ -132,7 +133,8 @@ def _times(chosen: types.Filter, now: datetime) -> Iterator[Filter]:
         field = TIME_FIELDS.get(chosen.last_days_field, Field.CREATE_TIME)
         # Only an event may lie in the future; for the other times an upper bound would race with writes.
         latest = to_micros(now) if field is Field.EVENT_TIME else None
-        yield Range(field, at_least=to_micros(now - timedelta(days=chosen.last_days)), at_most=latest)
+        earliest = max(BEGINNING, to_micros(now) - chosen.last_days * _DAY_MICROS)
+        yield Range(field, at_least=earliest, at_most=latest)
 
 
 def _numbers(chosen: types.Filter) -> Iterator[Filter]:
