@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,7 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.choices import Kind, Layer
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError
-from memsvc.cli.inputs import given_text
+from memsvc.cli.inputs import given_text, in_utc
 from memsvc.cli.output import write, write_json
 from memsvc.cli.transferring import restore_backup
 
@@ -57,7 +57,7 @@ def update(  # noqa: PLR0913 - an option each
     if importance is not None:
         changes["importance"] = importance
     if when is not None:
-        changes["event_time"] = when.astimezone(UTC)
+        changes["event_time"] = in_utc(when)
     if not (changes or clear):
         message = "Say what to change, such as --content or --title, or what to --clear."
         raise CommandError(message)

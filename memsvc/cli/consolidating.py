@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError
+from memsvc.cli.inputs import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -112,4 +113,4 @@ def summarize(
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)
+    return None if moment is None else in_utc(moment)

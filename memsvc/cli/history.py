@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memsvc.cli import options
 from memsvc.cli.connecting import Session, connected
+from memsvc.cli.inputs import in_utc
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def create_checkpoint(
 ) -> None:
     """Name the present moment of the project, or an earlier one."""
     with session.client() as client:
-        made = client.create_checkpoint(name, note=note, known_time=None if at is None else at.astimezone(UTC))
+        made = client.create_checkpoint(name, note=note, known_time=None if at is None else in_utc(at))
     if session.as_json:
         write_json(made)
     else:

@@ -1,14 +1,28 @@
-"""What commands are given: texts and lines, which must be UTF-8 whatever the system makes of its own encoding."""
+"""What commands are given: moments, and texts, which must be UTF-8 whatever the system makes of its own encoding."""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from memsvc.cli.failures import CommandError
 
 STDIN = "-"
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment that was given on this machine's clock, or with a zone, in UTC.
+
+    Raises:
+        CommandError: It lies outside the years 1 to 9999 there.
+    """
+    try:
+        return moment.astimezone(UTC)
+    except (OverflowError, ValueError):
+        message = f"{moment.isoformat()} lies outside the years 1 to 9999 in UTC."
+        raise CommandError(message) from None
 
 
 def given_text(text: str) -> str:

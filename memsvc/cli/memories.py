@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,7 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connecting import Session, connected
-from memsvc.cli.inputs import given_text
+from memsvc.cli.inputs import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 from memsvc.cli.reminding import reminding, shown_reminder
 
@@ -103,11 +103,11 @@ def _times(when: datetime | None, valid_from: datetime | None, valid_to: datetim
     """Return the times that were given, by their fields."""
     fields: NewMemory = {}
     if when is not None:
-        fields["event_time"] = when.astimezone(UTC)
+        fields["event_time"] = in_utc(when)
     if valid_from is not None:
-        fields["valid_from"] = valid_from.astimezone(UTC)
+        fields["valid_from"] = in_utc(valid_from)
     if valid_to is not None:
-        fields["valid_to"] = valid_to.astimezone(UTC)
+        fields["valid_to"] = in_utc(valid_to)
     return fields
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from memsvc.cli.choices import Kind, Layer
+from memsvc.cli.inputs import in_utc
 
 if TYPE_CHECKING:
     from memsvc.client import Filters, values
@@ -30,9 +31,9 @@ def as_of(known: datetime | None, valid: datetime | None = None) -> values.AsOf 
     """Return the moments to look at that the options name."""
     moments: values.AsOf = {}
     if known is not None:
-        moments["known_time"] = known.astimezone(UTC)
+        moments["known_time"] = in_utc(known)
     if valid is not None:
-        moments["valid_time"] = valid.astimezone(UTC)
+        moments["valid_time"] = in_utc(valid)
     return moments or None
 
 

@@ -110,10 +110,14 @@ def highlighted(hit: searches.Hit, who: str = "") -> str | Text:
 
 
 def local_time(moment: Timestamp) -> datetime:
-    """Return a moment on this machine's clock."""
+    """Return a moment on this machine's clock, or in UTC when that cannot tell it."""
     from datetime import UTC  # noqa: PLC0415
 
-    return moment.ToDatetime(tzinfo=UTC).astimezone()
+    told = moment.ToDatetime(tzinfo=UTC)
+    try:
+        return told.astimezone()
+    except (OverflowError, ValueError):
+        return told
 
 
 def date_of(memory: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,6 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.choices import Slot
 from memsvc.cli.connecting import Session, connected
 from memsvc.cli.failures import CommandError, say
+from memsvc.cli.inputs import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def list_reminders(  # noqa: PLR0913 - an option each
     """List the memories that are due. They come again until they are acknowledged."""
     with session.client(conversation=conversation) as client:
         due = client.due_reminders(
-            time=None if at is None else at.astimezone(UTC),
+            time=None if at is None else in_utc(at),
             time_zone=zone,
             slot=_name(slot),
             overdue_days=overdue_days,

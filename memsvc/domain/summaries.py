@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
 from memsvc.domain import limits
+from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.keys import DAILY, convention_of
 from memsvc.domain.memory import Json, Kind, Layer, Memory, Status, Tier
@@ -132,8 +133,8 @@ def log_metadata(log: Memory) -> Mapping[str, Json]:
 def _within(field: Field, period: Period) -> Range:
     return Range(
         field,
-        at_least=-1e18 if period.start is None else period.start.timestamp() * 1e6,
-        below=None if period.end is None else period.end.timestamp() * 1e6,
+        at_least=-1e18 if period.start is None else to_micros(period.start),
+        below=None if period.end is None else to_micros(period.end),
     )
 
 

@@ -51,8 +51,11 @@ class Place:
         return told.replace(tzinfo=ZoneInfo(self.time_zone)) if self.time_zone else told.astimezone()
 
     def local(self, moment: datetime) -> datetime:
-        """Return a moment on the user's clock."""
-        return moment.astimezone(ZoneInfo(self.time_zone) if self.time_zone else None)
+        """Return a moment on the user's clock, or in UTC when that cannot tell it."""
+        try:
+            return moment.astimezone(ZoneInfo(self.time_zone) if self.time_zone else None)
+        except OverflowError:
+            return moment.astimezone(UTC)
 
     def day(self, seconds: float) -> str:
         """Return the user's day of a moment, given in seconds since 1970."""

@@ -165,7 +165,7 @@ class MaintenanceSettings(Part):
     """The most that one step changes in a run; what is left is for the next one."""
     promote_accesses: int = Field(default=5, ge=1)
     """How often a SHORT_TERM memory must have been read to become LONG_TERM; at most one read an hour counts."""
-    archive_unread_days: float = Field(default=90.0, gt=0)
+    archive_unread_days: float = Field(default=90.0, gt=0, le=36_500)
     """How long a LONG_TERM memory may be neither read nor changed before it is archived."""
     storage_limit_bytes: int = Field(default=0, ge=0)
     """How much the content of one user's LONG_TERM memories in use may take before the least useful ones are archived:

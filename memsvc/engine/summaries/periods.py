@@ -18,6 +18,7 @@ from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, Placing
 from memsvc.engine.write.requests import Noted, Request, Requests, digest_of, gone
 from memsvc.ports.metadata import Transaction
+from memsvc.text.moments import day_text
 
 METHOD = "SummarizePeriod"
 
@@ -96,7 +97,7 @@ class SummarizePeriod:
         if not texts:
             raise NothingToSummarizeError(wish.period.name, wish.topic)
         if self._summing.asks_a_model:
-            texts = [f"{when(memory):%Y-%m-%d}: {memory.content}" for memory in sources]
+            texts = [f"{day_text(when(memory))}: {memory.content}" for memory in sources]
         about = f" about {wish.topic!r}" if wish.topic else ""
         what = f"notes{about} of the time {wish.period.name}, the oldest first"
         summed = self._summing.sum_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,25 @@ def test_a_memory_and_a_project_go_back(run: Any) -> None:
     assert run("rollback", memory_id, "1").split()[-1] == "5"
     for command in (["history", memory_id], ["checkpoint", "list"], ["checkpoint", "diff", "blue"]):
         assert all(isinstance(json.loads(line), dict) for line in run(*command, "--json").splitlines())
+
+
+def test_times_at_the_limits_are_shown_or_refused(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What clocks here cannot tell is shown in UTC; what cannot be told in UTC is refused in a line."""
+    last = "9999-12-31T20:00:00"
+
+    def in_zone(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    try:
+        in_zone("UTC")
+        run("add", "the end", "--when", last)
+        in_zone("Pacific/Kiritimati")
+        assert last[:10] in run("list")
+        in_zone("Pacific/Pago_Pago")
+        for moment in (last, "0001-01-01T00:30:00"):
+            run("add", "never", "--when", moment, code=1)
+        assert "never" not in run("list")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
