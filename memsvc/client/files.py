@@ -93,8 +93,11 @@ class Files(Connected):
         return b"".join([piece async for piece in pieces])
 
     async def save_file(self, file_id: str, path: Path, *, timeout: float | None = None) -> files.File:
-        """Write a file to *path*, where it is only when it is whole, and return what is known of it."""
-        part = path.with_name(f"{path.name}{PART}")
+        """Write a file to *path*, where it is only when it is whole, and return what is known of it.
+
+        Until then it lies beside it under a short name of its own: that of the file may be as long as a name can be.
+        """
+        part = path.with_name(f".memsvc-{uuid4().hex[:12]}{PART}")
         try:
             with await asyncio.to_thread(part.open, "wb") as out:
                 known = files.File()

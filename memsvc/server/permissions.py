@@ -5,7 +5,10 @@ A method that is missing here needs an ADMIN; a test asks that none is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from google.protobuf.message import Message
 
 from memsvc.domain.access import Role
 
@@ -28,7 +31,17 @@ WRITES = frozenset(
         "RunMaintenance", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
     }
 )  # fmt: skip
-"""What can change what a scope names, also where a request only asks what it would change."""
+"""What can change what a scope names."""
+LOOKS: Mapping[str, Mapping[str, bool]] = {
+    "CaptureMemory": {"dry_run": True},
+    "CheckIntegrity": {"repair": False, "remove_broken_refs": False, "remove_orphan_files": False},
+    "ConsolidateMemories": {"dry_run": True},
+    "EraseUser": {"confirm": False},
+    "RollbackToCheckpoint": {"dry_run": True},
+    "RunMaintenance": {"dry_run": True},
+    "SyncVault": {"dry_run": True},
+}
+"""Those of `WRITES` that change nothing, and only say what they would, when the request's fields are as named here."""
 KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey"})
 ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend"}
 """What is about the service as a whole."""
@@ -41,7 +54,7 @@ def role_for(method: str, request: Any) -> Role:
     if method in READS:
         return Role.READ_ONLY
     if method in WRITES and not (method in WITHOUT_SCOPE and _lacks_scope(request)):
-        return Role.READ_WRITE
+        return Role.READ_ONLY if _only_looks(method, request) else Role.READ_WRITE
     return Role.ADMIN
 
 
@@ -50,7 +63,13 @@ def is_noted(method: str) -> bool:
     return method not in READS and method not in {"ListApiKeys", "Diagnose", "GetPerformance"}
 
 
+def _only_looks(method: str, request: Any) -> bool:
+    """Return whether a request says itself that it changes nothing; a stream of requests says nothing beforehand."""
+    if method not in LOOKS or not isinstance(request, Message):
+        return False
+    return all(getattr(request, name) is wanted for name, wanted in LOOKS[method].items())
+
+
 def _lacks_scope(request: Any) -> bool:
     # What is no message (bytes that could not be read) goes on, to be refused for that.
-    descriptor = getattr(request, "DESCRIPTOR", None)
-    return descriptor is not None and not request.HasField("scope")
+    return isinstance(request, Message) and not request.HasField("scope")

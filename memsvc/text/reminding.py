@@ -52,7 +52,7 @@ def _has_cue(text: str) -> bool:
 
 def _in_sentence(sentence: str, today: date) -> Reminder | None:
     days = named_days(sentence, today)
-    if not days or words.NEVER.search(words.ALLOWED_NOT.sub("", sentence)):
+    if not days or _is_never(sentence):
         return None
     if words.QUESTION.search(sentence) and not words.REQUEST.search(sentence):
         return None
@@ -67,6 +67,12 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if asked is None:
         return _scheduled(sentence, clear[0], today)
     return None if _is_of_others(asked, sentence[: asked.start()]) else _asked(sentence, clear[0], today)
+
+
+def _is_never(sentence: str) -> bool:
+    """Return whether a sentence is none to be reminded of, whatever it names: denied, supposed, called off, refused."""
+    said = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", sentence)
+    return bool(words.NEVER.search(said) or words.REFUSED.search(said))
 
 
 def _is_yearly(sentence: str, named: NamedDay) -> bool:

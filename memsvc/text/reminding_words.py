@@ -10,8 +10,8 @@ CUES = (
     "have to", "has to", "need to", "needs to",
 )  # fmt: skip
 HAN_CUES = (
-    "生日", "纪念日", "提醒", "记得", "别忘", "不要忘", "截止", "到期", "预约", "约了", "考试", "面试", "航班", "体检",
-    "手术", "开会", "会议", "复诊", "答辩", "交", "完成", "要在",
+    "生日", "纪念日", "提醒", "记得", "别忘", "不要忘", "让我忘", "截止", "到期", "预约", "约了", "考试", "面试",
+    "航班", "体检", "手术", "开会", "会议", "复诊", "答辩", "交", "完成", "要在",
 )  # fmt: skip
 """A sentence that has none of them needs no closer look. Looking for each by itself is ten times as quick as an
 expression for all."""
@@ -36,7 +36,25 @@ NEVER = _any(
     r"以为|可能|也许|不是|不用|没有",
 )
 """Supposed, denied, called off, or of a rhythm that is not reckoned."""
-ALLOWED_NOT = re.compile(r"\b(?:do not|don['’]t) (?:let me |let us )?forget\b", re.IGNORECASE)
+_NO = r"\b(?:\w+n['’]t|dont|neednt|cannot|never|not|no need|stop)\b(?!\s+you\b(?!\s+dare))"
+_UP_TO = r"(?:(?!\b(?:forget|fail|hesitate|mind|remember|miss|so|but)\b)[^,.;:!?–—]){0,60}?"
+_HAN_NO = (
+    r"(?:(?<![特分个区告级性类差识离送辨])别(?![人的处])|不要(?!紧)|不用|不必|不需|不须|[无毋][需须]|没有?必要|用不着|犯不着|勿|甭"
+    r"|不许|不准|停止|不再|不(?:想|希望|愿意?)(?=[让要你您被再])|不会?(?=提醒))"
+)
+_HAN_UP_TO = r"(?:(?!忘|提醒)(?:[^，。,；;！!？?、：:]|[：:](?=[0-9]))){0,30}"
+REFUSED = _any(
+    rf"{_NO}{_UP_TO}\b(?:remind(?:ing)?\b|(?:set|need|want|send|give)\b[^,.;:!?]{{0,20}}\b(?:reminder|alarm)s?\b)",
+    r"\b(?:no|without) (?:\w+ )?(?:reminder|alarm)s?\b",
+    rf"{_HAN_NO}{_HAN_UP_TO}提醒",
+)
+"""Not to be reminded of, in one breath; but "don't forget to remind me" and 别忘了提醒我 ask for it."""
+_FORGET = r"\b(?:do not|don['’]?t) (?:let me |let us )?forget\b"
+ALLOWED_NOT = _any(
+    _FORGET,
+    r"(?P<to>\bremind (?:me|us)\b[^,.;:!?]{0,60}?)\b(?:not to|never to|to not|to never)\b",
+)
+"""Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(r"[?？]|[吗呢么]\s*[。！]?\s*\Z|几月|哪天|什么时候|\b(?:when|what|which)\b")
 REQUEST = _any(r"\b(?:can|could|would|will) you (?:please |kindly )?(?:remind|set)\b|(?:能|可以|能不能).{0,12}提醒")
 """A question that is none."""
@@ -80,9 +98,9 @@ EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年")
 ASKED = _any(
     r"(?P<remind>(?<![a-z])remind (?:me|us)\b)",
     r"\bset (?:up )?(?:a|an) (?:reminder|alarm)\b|(?:\A|[.!;]\s*)reminder\b",
-    r"(?:\A|[,.;:!]\s*|\bplease )(?:please )?(?:remember to|(?:don['’]t|do not) (?:let me |let us )?forget)\b",
+    r"(?:\A|[,.;:!]\s*|\bplease )(?:please )?(?:remember to|(?:don['’]?t|do not) (?:let me |let us )?forget)\b",
     r"(?P<han_remind>提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒)",
-    r"(?P<han_remember>(?:千万)?(?:记得|别忘了?记?|不要忘了?记?))",
+    r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?忘了?记?))",
 )
 OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from memsvc.domain.access import new_key_text
-from memsvc.server.permissions import ADMINS, READS, WITHOUT_SCOPE, WRITES
+from memsvc.server.permissions import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES
 from memsvc.v1 import history_pb2, transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.keyed import Keyed
@@ -79,9 +79,29 @@ def test_a_reader_changes_nothing(asking: Keyed) -> None:
         found = {method: refusal_of(stubs, method) for method in METHODS if method != "WatchMemories"}
 
     denied = {method for method, refusal in found.items() if refusal and refusal.code is DENIED}
-    assert (WRITES | ADMINS) & METHODS.keys() == denied
+    # Without a word of confirmation an erasure only says what it would remove.
+    assert ((WRITES | ADMINS) & METHODS.keys()) - {"EraseUser"} == denied
     assert {found[method].reason for method in denied} == {"PERMISSION_DENIED"}  # type: ignore[union-attr]
     assert UNAUTHENTICATED not in {refusal.code for refusal in found.values() if refusal}
+
+
+@pytest.mark.parametrize("method", sorted(LOOKS))
+def test_a_reader_may_ask_what_would_be_changed(asking: Keyed, method: str) -> None:
+    """The request is let through, whatever else is wrong with it; one that changes something is not, nor one of everybody."""
+    fields, scope = dict(LOOKS[method]), types.Scope(user_id="nobody")
+    looking = METHODS[method].request(scope=scope, **fields)
+    changing = [
+        METHODS[method].request(scope=scope, **(fields | {name: not wanted})) for name, wanted in fields.items()
+    ]
+    everybody = METHODS[method].request(**fields)
+    with asking.stubs("reader") as stubs:
+        looked = refusal_of(stubs, method, looking)
+        changed = [refusal_of(stubs, method, request) for request in changing]
+        everywhere = refusal_of(stubs, method, everybody)
+
+    assert looked is None or looked.code is not DENIED
+    assert [refusal.code for refusal in changed if refusal] == [DENIED] * len(fields)
+    assert (everywhere is not None and everywhere.code is DENIED) == (method in WITHOUT_SCOPE)
 
 
 def test_a_writer_leaves_the_service_as_a_whole_alone(asking: Keyed) -> None:

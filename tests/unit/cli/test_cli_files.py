@@ -38,6 +38,23 @@ def test_a_file_is_put_listed_fetched_and_removed(run: Any, tmp_path: Path, monk
     run("file", "get", reference, code=1)
 
 
+@pytest.mark.parametrize("name", ["a" * 251 + ".txt", "图" * 85, "é" * 127 + "e"], ids=["ascii", "han", "accents"])
+def test_a_name_may_be_as_long_as_a_name_can_be(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """255 bytes: what is not whole yet has a shorter name, and nothing of it is left behind."""
+    monkeypatch.chdir(tmp_path)
+    file = json.loads(run("file", "put", "-", "--name", name, "--json", given="hello"))
+    run("file", "get", file["id"])
+    run("file", "get", file["id"], "--force")
+    run("file", "get", file["id"], "-o", str(tmp_path / "nowhere" / "a.txt"), code=1)
+    (tmp_path / "folder").mkdir()
+    run("file", "get", file["id"], "-o", "folder", "--force", code=1)
+
+    assert {path.name for path in tmp_path.iterdir()} == {name, "folder"}
+    assert (tmp_path / name).read_text() == "hello"
+
+
 def test_stdin_and_stdout(run: Any) -> None:
     """What comes from stdin needs a name."""
     run("file", "put", "-", given="x", code=1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 
 from memsvc.domain.access import Role
 from memsvc.server.addresses import is_local_peer
-from memsvc.server.permissions import ADMINS, READS, WRITES, role_for
+from memsvc.server.permissions import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES, role_for
 from memsvc.v1 import integrity_pb2, maintenance_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.methods import METHODS
@@ -25,6 +29,8 @@ READING = (
     "Diff",
 )
 READING_TOO = {"ExportUser", "DownloadFile", "ResolveFileRefs"}
+CHANGES_NOTHING = {"CheckIntegrity": {"all", "ignore_files"}, "SyncVault": {"force"}}
+"""Fields of yes or no that make no difference to whether a call changes something."""
 
 
 def test_every_method_is_in_one_of_the_tables() -> None:
@@ -41,15 +47,50 @@ def test_what_reads_is_named_like_it() -> None:
 def test_what_is_about_everybody_needs_an_admin() -> None:
     """A scope makes it a matter of one user."""
     scope = types.Scope(user_id="ada")
-    requests = {
+    requests: dict[str, Callable[..., Any]] = {
         "RunMaintenance": maintenance_pb2.RunMaintenanceRequest,
-        "CheckIntegrity": integrity_pb2.CheckIntegrityRequest,
+        "CheckIntegrity": partial(integrity_pb2.CheckIntegrityRequest, repair=True),
     }
 
     for method, request in requests.items():
         assert role_for(method, request()) is Role.ADMIN
         assert role_for(method, request(scope=scope)) is Role.READ_WRITE
     assert role_for("SomethingNew", None) is Role.ADMIN
+
+
+def test_every_request_that_may_only_look_is_in_the_table() -> None:
+    """A new field that says so, or that makes a call change more, must be told here; a stream cannot be looked into."""
+    flags = {
+        name: {field.name for field in method.descriptor.input_type.fields if field.type == field.TYPE_BOOL}
+        for name, method in METHODS.items()
+    }
+    rehearsing = {name for name, found in flags.items() if found & {"dry_run", "confirm", "repair"}}
+
+    assert rehearsing == LOOKS.keys()
+    assert LOOKS.keys() <= WRITES
+    assert {name: LOOKS[name].keys() | CHANGES_NOTHING.get(name, set()) for name in LOOKS} == {
+        name: flags[name] for name in LOOKS
+    }
+    assert not any(METHODS[name].descriptor.client_streaming for name in LOOKS)
+
+
+@pytest.mark.parametrize("method", sorted(LOOKS))
+def test_what_only_looks_is_for_readers(method: str) -> None:
+    """A request that says that it changes nothing; one field that says otherwise makes it a change."""
+    fields = dict(LOOKS[method])
+    scope = types.Scope(user_id="ada")
+
+    def role(**changed: bool) -> Role:
+        return role_for(method, METHODS[method].request(scope=scope, **(fields | changed)))
+
+    assert role() is Role.READ_ONLY
+    assert {name: role(**{name: not wanted}) for name, wanted in fields.items()} == dict.fromkeys(
+        fields, Role.READ_WRITE
+    )
+    whole = role_for(method, METHODS[method].request(**fields))
+    assert whole is (Role.ADMIN if method in WITHOUT_SCOPE else Role.READ_ONLY)
+    # Bytes that are no request, and requests to come, say nothing of themselves.
+    assert role_for(method, object()) is role_for(method, None) is Role.READ_WRITE
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day
 from memsvc.text.reminding import reminder_in
-from tests.unit.text.reminder_sentences import HELD_OUT, TUNED, Expected
+from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
 SAID = datetime(2026, 2, 4, 10, tzinfo=UTC)
 
@@ -48,6 +48,18 @@ def test_reminders_are_found(
 
     assert found[0] >= precision, found[2]
     assert found[1] >= recall, found[2]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused_is_no_reminder(text: str) -> None:
+    """In either language, with either apostrophe or none, and whatever else would call for one."""
+    assert reminder_in(text, SAID) is None
+
+
+@pytest.mark.parametrize(("text", "expected"), ASKED_WITH_A_NO)
+def test_a_no_to_something_else_refuses_nothing(text: str, expected: Expected) -> None:
+    """Not to forget, and to be reminded not to do something, are reminders asked for."""
+    assert expected == day_of(reminder_in(text, SAID))
 
 
 @pytest.mark.parametrize(
@@ -121,5 +133,10 @@ def test_any_text_is_looked_at(text: str, moment: datetime) -> None:
 
 def test_long_texts_take_no_time() -> None:
     """A long one is not looked at, and neither is a long sentence: a rule never sees more than 500 characters."""
-    for text in ("remind me tomorrow " * 1_000, "remind me on Friday, " * 90, "提醒我明天" * 300):
+    for text in (
+        "remind me tomorrow " * 1_000,
+        "remind me on Friday, " * 90,
+        "提醒我明天" * 300,
+        "don't remind me 3" * 90,
+    ):
         assert reminder_in(text, SAID) is None

@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import Outcome, WriteOptions
-from memsvc.domain.errors import MemoryExistsError, NothingToSummarizeError, RequestIdReusedError
+from memsvc.domain.errors import DeadlineExceededError, MemoryExistsError, NothingToSummarizeError, RequestIdReusedError
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.domain.scope import Scope
-from memsvc.domain.summaries import Period
+from memsvc.domain.summaries import Period, normal_topic
 from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
+from memsvc.engine.summaries import material
 from memsvc.engine.summaries.periods import PeriodSummary, Wish
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk
 
@@ -102,6 +104,38 @@ def test_topic_is_what_its_words_or_labels_say(desk: Desk, topic: str, about: st
 
     assert names(found) == set(summary.written.memory.derived_from)
     assert f"summary/all/{normal}" == summary.written.memory.key
+
+
+@pytest.mark.parametrize(
+    ("topic", "label"),
+    [
+        ("tea", "Tea"), ("tea", "TEA"), ("tea", "ＴＥＡ"), ("ＴＥＡ", "tea"), ("green tea", " Green   TEA"), ("茶叶", "茶叶"),
+        ("红 茶", "红\u3000茶"), ("straße", "STRASSE"), ("c++", "C++"), ("&", "＆"), ("cafe", "Café"),
+    ],
+)  # fmt: skip
+def test_topic_is_a_label_however_it_is_written(desk: Desk, topic: str, label: str) -> None:
+    """Filters tell "Tea" from "tea"; a topic does not, be it a tag or the category, with a time or without one."""
+    found = [
+        desk.write("Kettles are bought.", tags=("other", label), event_time=FEBRUARY),
+        desk.write("水壶不买。", category=label),
+    ]
+    desk.write("Pots are bought.", tags=(f"{label} pot",), category=f"no {label}")
+    summary = summarize(desk, ALL, normal_topic(topic))
+
+    assert names(found) == set(summary.written.memory.derived_from)
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_labels_are_looked_for_in_all_of_the_period(desk: Desk, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page by page, those of the same moment too, until the time is over."""
+    monkeypatch.setattr(material, "PAGE", page)
+    found = [desk.write(f"Kettle {number}.", tags=("＆",), event_time=FEBRUARY) for number in range(4)]
+    found += [desk.write(f"Pot {number}.", tags=("＆",)) for number in range(3)]
+    desk.write("Of another month.", tags=("＆",), event_time=MARCH)
+
+    assert set(summarize(desk, month("2026-02"), "&").written.memory.derived_from) == names(found)
+    with pytest.raises(DeadlineExceededError):
+        desk.app.summarize_period.summarize(Wish(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
 
 
 def test_what_was_put_away_counts_once(desk: Desk) -> None:

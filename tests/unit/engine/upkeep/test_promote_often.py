@@ -6,15 +6,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions
-from memsvc.domain.memory import Kind, Layer, Status
+from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.query import Mode, SearchQuery
-from memsvc.domain.upkeep import Reason, UpkeepStep
+from memsvc.domain.upkeep import Doing, Reason, Tally, UpkeepProgress, UpkeepStep
 from tests.unit.engine.upkeep.house import ADA, House
 
 PROMOTE = UpkeepStep.PROMOTE
 SHORT: dict[str, Any] = {"layer": Layer.SHORT_TERM}
+
+
+def tally(end: UpkeepProgress) -> Tally:
+    """Return how far promoting came."""
+    return end.tallies[PROMOTE]
 
 
 def test_what_was_read_five_times_becomes_long_term(house: House) -> None:
@@ -79,22 +86,70 @@ def test_some_memories_are_left_as_they_are(house: House) -> None:
     assert house.run(PROMOTE)[0] == []
 
 
-def test_what_cannot_be_promoted_is_skipped(house: House) -> None:
-    """What is trusted too little by now, and the others are promoted all the same."""
+def twin_of(house: House, memory: Memory, **fields: Any) -> Memory:
+    """Store a second memory that says the same, read as often; the first one keeps the claim on the content."""
+    draft = Draft(memory.content, **SHORT | fields)
+    twin = house.application.remember.create(memory.scope, draft, WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH))
+    house.read(twin.memory, 5)
+    return twin.memory
+
+
+def test_what_another_memory_says_is_not_due(house: House) -> None:
+    """It stays, no run lists or counts it, and the others are promoted all the same."""
     first, second = house.create("One.", **SHORT), house.create("Two.", **SHORT)
     house.read(first, 5)
     house.read(second, 5)
-    twin = house.application.remember.create(
-        ADA, Draft("One.", **SHORT), WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
-    ).memory
-    house.read(twin, 5)
+    twin = twin_of(house, first)
 
+    foretold, _ = house.run(PROMOTE, doing=Doing.DRY_RUN)
     changes, end = house.run(PROMOTE)
 
-    assert [one.memory_id for one in changes] == [first.id, second.id]
-    tally = end.tallies[PROMOTE]
-    assert (tally.due, tally.changed, tally.skipped, tally.is_complete) == (3, 2, 1, True)
+    assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [first.id, second.id]
+    assert (tally(end).due, tally(end).changed, tally(end).skipped, tally(end).is_complete) == (2, 2, 0, True)
     assert house.now(twin).status is Status.ACTIVE
+    assert house.run(PROMOTE, doing=Doing.DRY_RUN)[0] == []
+
+
+def test_what_stands_beside_a_promoted_memory_is_not_due(house: House) -> None:
+    """No run finds it again and again."""
+    note = house.create("The otter sleeps.", **SHORT)
+    house.read(note, 5)
+    house.run(PROMOTE)
+    twin_of(house, note)
+
+    for doing in (Doing.DRY_RUN, Doing.PERFORM, Doing.PERFORM):
+        changes, end = house.run(PROMOTE, doing=doing)
+        assert (changes, tally(end).due, tally(end).skipped, tally(end).is_complete) == ([], 0, 0, True)
+
+
+@pytest.mark.parametrize("part", [1, 200])
+def test_of_several_that_none_claims_one_is_due(house: House, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dry run knows that the first one will have the claim, also when it was in an earlier part."""
+    monkeypatch.setattr("memsvc.engine.upkeep.run.PART", part)
+    holder = house.create("水獭在睡觉。", layer=Layer.LONG_TERM)
+    twins = [twin_of(house, holder), twin_of(house, holder)]
+    house.application.revise.delete(ADA, holder.id, hard=False, expected_revision=0, options=WriteOptions())
+
+    foretold, _ = house.run(PROMOTE, doing=Doing.DRY_RUN)
+    changes, end = house.run(PROMOTE)
+
+    assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [twins[0].id]
+    assert (tally(end).due, tally(end).skipped, tally(end).is_complete) == (1, 0, True)
+    assert house.now(twins[1]).status is Status.ACTIVE
+
+
+@pytest.mark.parametrize("is_work", [False, True])
+def test_what_ends_in_the_same_run_is_in_nobodys_way(house: House, is_work: bool) -> None:  # noqa: FBT001 - a case
+    """The step before puts it away, or finishes it; a dry run foresees that."""
+    ending = house.create("The otter sleeps.", ttl=timedelta(hours=12), work_in_progress=is_work, **SHORT)
+    twin = twin_of(house, ending)
+    house.clock.advance(days=1)
+
+    foretold, _ = house.run(UpkeepStep.EXPIRE, PROMOTE, doing=Doing.DRY_RUN)
+    changes, end = house.run(UpkeepStep.EXPIRE, PROMOTE)
+
+    assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [ending.id, twin.id]
+    assert tally(end).skipped == 0
 
 
 def test_a_promotion_is_undone_by_a_restore(house: House) -> None:
