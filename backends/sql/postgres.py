@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 import math
 import select
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -128,6 +130,10 @@ class PostgresDriver:
         driver = _driver(connection)
         if driver is not None and not driver.closed and driver.info.transaction_status.name != "IDLE":
             _say(connection, "ROLLBACK")
+
+    def files(self) -> Sequence[Path]:
+        """Return nothing: they are the server's own affair."""
+        return ()
 
     def settle(self, connection: sa.Connection) -> bool:
         """Let the places of removed rows be used again; the log of changes is the server's own affair."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,10 @@ class SqliteDriver:
         if getattr(connection.connection.driver_connection, "in_transaction", True):
             connection.exec_driver_sql("ROLLBACK")
 
+    def files(self) -> Sequence[Path]:
+        """Return the file and its log: copies of entries stay in pages that they were moved from."""
+        return (self.path, self.path.with_name(f"{self.path.name}-wal"))
+
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
         with self._carrier.paused():
@@ -75,14 +80,22 @@ class SqliteDriver:
         return not is_busy
 
     def rewrite(self, connection: sa.Connection) -> None:
-        """Write the whole file anew."""
-        run_text(connection, "VACUUM")
+        """Write the whole file anew.
+
+        The copy is made in a file beside it, not in memory, where a large one would not fit.
+        """
+        folder = str(self.path.parent.absolute()).replace("'", "''")
+        run_text(connection, f"PRAGMA temp_store_directory = '{folder}'")
+        run_text(connection, "PRAGMA temp_store = FILE")
+        try:
+            run_text(connection, "VACUUM")
+        finally:
+            run_text(connection, "PRAGMA temp_store = MEMORY")
         self.settle(connection)
 
     def storage_bytes(self, _connection: sa.Connection) -> int:
         """Return the size of the file and of its log."""
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(file.stat().st_size for file in self.files() if file.exists())
 
     def close(self) -> None:
         """Dispose of the engine."""

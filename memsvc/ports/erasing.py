@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from memsvc.domain.erasure import Erasure
@@ -29,6 +30,17 @@ class ErasureReads(Protocol):
 
     def is_elsewhere(self, text: str) -> bool:
         """Return whether the content of any memory, of any owner and revision, holds *text*. It reads them all."""
+        ...
+
+    def is_part_of_others(self, owner: str) -> bool:
+        """Return whether the name of another owner, of whom anything is stored, has that of *owner* within it."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """Return the files, of this machine, in which what was removed may stay until `rewrite`; often there are none.
+
+        Some of them may not be there.
+        """
         ...
 
     def settle(self) -> bool:

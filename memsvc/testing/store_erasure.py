@@ -148,6 +148,15 @@ class StoreErasureContract(StoreSeams):
             transaction.forget_requests(before=NOW + timedelta(seconds=1))
         assert None is store.erasures.find(OWNER)
 
+    def test_names_within_others_are_known(self, store: MetadataStore) -> None:
+        """Of whatever the other has anything; not those of whom alone something is stored."""
+        assert not store.erasures.is_part_of_others(OWNER)
+        insert(store, factories.memory("own"))
+        assert not store.erasures.is_part_of_others(OWNER)
+        with store.transaction() as transaction:
+            transaction.remember_request(Scope("ada2", tenant_id="t").owner, "M", "r", RequestRecord("d", "a"))
+        assert store.erasures.is_part_of_others(OWNER)
+
     def test_files_can_be_cleared(self, store: MetadataStore) -> None:
         """Of what was removed, while the store is open."""
         furnished(store)

@@ -193,7 +193,8 @@ class ErasedStore(_message.Message):
     @_builtins.property
     def removed_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """removed_counts is how much was there and was removed, or would be, by what it is: the table's name in the metadata
-        store, "entries" in an index, "blobs". Names that count 0 are left out.
+        store, "entries" in an index, "blobs", and "orphan_blobs" for bytes that no file names any more, whoever's they were.
+        Names that count 0 are left out.
         """
 
     def __init__(

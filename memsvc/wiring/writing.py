@@ -107,7 +107,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         committer=committer,
         keeping=keeping,
         remember=Remember(drafting, placing, requests, accesses),
-        revise=Revise(drafting, recording, requests, store.memories, now),
+        revise=Revise(drafting, recording, requests, store.memories, now, keeping.try_to_remove_unused),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         promote=Promote(drafting, recording, requests, store.memories),

@@ -17,10 +17,12 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.report import ReindexMode
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.erasing.clearing import Clearing
 from memsvc.engine.erasing.files import STORE as BLOBS
 from memsvc.engine.erasing.files import FilesOfUsers
-from memsvc.engine.erasing.leftovers import Search, search_files
-from memsvc.engine.erasing.receipts import Notes, notes_of, notes_text, receipt_of, receipt_text
+from memsvc.engine.erasing.leftovers import Search
+from memsvc.engine.erasing.receipts import Beside, Notes, notes_of, notes_text, receipt_of, receipt_text, with_beside
+from memsvc.engine.files.sweep import GRACE
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
@@ -43,7 +45,6 @@ SAMPLE_MINIMUM = 16
 """Bytes."""
 PATIENCE_SECONDS = 600.0
 PAUSE_SECONDS = 0.2
-SETTLE_TRIES = 25
 CHECKED = ("metadata", "vectors", "lexical", BLOBS, "files")
 
 log = logging.getLogger(__name__)
@@ -106,12 +107,14 @@ class Erase:
         self._now = now
         self._lock = threading.Lock()
         self._pause = threading.Event()
+        self._clearing = Clearing(store.erasures, place.directory, place.without, self._pause)
 
     def preview(self, scope: Scope) -> Receipt:
         """Return what `run` would remove; nothing is changed."""
         now = self._now()
         found = self._found(scope.owner, self._store.erasures.projects(scope.owner))
-        stores = tuple(Erased(name, removed) for name, removed in found.items())
+        beside = Beside(orphans=len(self._removable(self._place.files.orphans())))
+        stores = tuple(Erased(name, removed) for name, removed in with_beside(found, beside).items())
         backups = tuple(self._place.backups())
         return Receipt(now, now, is_done=False, is_clean=False, stores=stores, backups=backups)
 
@@ -160,18 +163,22 @@ class Erase:
             self._committer.submit(lambda transaction: transaction.begin_erasure(noted))
         notes = notes_of(erasure.receipt)
         blobs = self._remove(owner)
+        orphans = self._place.files.orphans()
+        removed = self._place.files.remove_orphans(self._removable(orphans), self._require_running)
         for forget in self._keeping.forget:
             forget(owner)
-        with self._indexes.embedding.noticing(notes.digests) as asked:
-            if not notes.is_empty:
-                self._clear_indexes()
-            embeddings = self._remove_embeddings(owner, notes.digests - asked)
-        search = self._clear_files(notes)
-        receipt = self._receipt(erasure, notes, embeddings, search, self._place.files.remaining(blobs))
+        embeddings = self._clear_derived(owner, notes)
+        search = self._clearing.run(owner, notes)
+        if search.holding and notes.is_empty:
+            # Of what was deleted before and left no trace, files of the indexes may still have something.
+            self._clear_indexes()
+            search = self._clearing.run(owner, notes)
+        beside = Beside(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
+        receipt = self._receipt(erasure, notes, beside, search)
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=receipt_text(receipt))
         self._committer.submit(lambda transaction: transaction.end_erasure(done))
         # The log still holds that the erasure was begun, and of whom.
-        self._settle()
+        self._clearing.settle()
         return receipt
 
     def _notes(self, owner: str, projects: Sequence[str]) -> Notes:
@@ -201,6 +208,13 @@ class Erase:
             self._require_running()
         return blobs
 
+    def _clear_derived(self, owner: str, notes: Notes) -> int:
+        """Clear the indexes, then remove the embeddings that nobody asked for meanwhile; return how many."""
+        with self._indexes.embedding.noticing(notes.digests) as asked:
+            if not notes.is_empty:
+                self._clear_indexes()
+            return self._remove_embeddings(owner, notes.digests - asked)
+
     def _remove_embeddings(self, owner: str, digests: AbstractSet[bytes]) -> int:
         """Remove those that nobody else asked for when the indexes were written anew."""
         every, removed = sorted(digests), 0
@@ -229,38 +243,17 @@ class Erase:
                 return
         raise BackendUnavailableError("indexes")
 
-    def _clear_files(self, notes: Notes) -> Search:
-        self._settle()
-        search = self._search(notes.ids, notes.samples)
-        if not search.holding:
-            return search
-        # What others say, too, is theirs.
-        samples = [sample for sample in notes.samples if not self._store.erasures.is_elsewhere(sample)]
-        search = self._search(notes.ids, samples)
-        if search.holding:
-            log.warning("files still held what was erased, and are written anew: %s", ", ".join(search.holding))
-            self._store.erasures.rewrite()
-            search = self._search(notes.ids, samples)
-        return search
+    def _removable(self, orphans: Mapping[str, datetime]) -> list[str]:
+        """Return those that are no upload on its way: in this process one is waited for, in another it is young."""
+        if not self._store.is_shared:
+            return list(orphans)
+        return [sha256 for sha256, put_time in orphans.items() if put_time <= self._now() - GRACE]
 
-    def _search(self, ids: Sequence[str], samples: Sequence[str]) -> Search:
-        try:
-            return search_files(self._place.directory, (*ids, *samples), without=self._place.without)
-        except OSError as error:
-            raise BackendUnavailableError("files") from error
-
-    def _settle(self) -> None:
-        for _ in range(SETTLE_TRIES):
-            if self._store.erasures.settle() or self._pause.wait(PAUSE_SECONDS):
-                return
-
-    def _receipt(self, erasure: Erasure, notes: Notes, embeddings: int, search: Search, blobs: int) -> Receipt:
-        found = {name: dict(counts) for name, counts in notes.found.items()}
-        if embeddings:
-            found["metadata"] = {**found.get("metadata", {}), "embeddings": embeddings}
+    def _receipt(self, erasure: Erasure, notes: Notes, beside: Beside, search: Search) -> Receipt:
+        found = with_beside(notes.found, beside)
         left = self._found(erasure.owner, erasure.projects)
         remaining = {name: sum(counts.values()) for name, counts in left.items()} | {
-            BLOBS: blobs,
+            BLOBS: beside.left,
             "files": len(search.holding),
         }
         stores = tuple(Erased(name, found.get(name, {}), remaining[name]) for name in CHECKED)

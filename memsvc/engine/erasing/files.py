@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
 
 from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.sweep import without_files
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.files import FileReads
 
 BATCH = 200
 """Files looked at together."""
 STORE = "blobs"
+ORPHANS = "orphan_blobs"
+"""What the blobs are counted as that no file names."""
 
 
 class FilesOfUsers:
@@ -41,10 +45,33 @@ class FilesOfUsers:
             removed |= part
         return removed
 
+    def orphans(self) -> dict[str, datetime]:
+        """Return the blobs that no file names, with when they were put; whose they were nobody knows.
+
+        The file of a memory that was deleted for good may be gone before its bytes.
+
+        Raises:
+            BackendUnavailableError: They cannot be reached.
+        """
+        found = {blob.sha256: blob.put_time for blob in without_files(self._blobs.blobs(), self._files)}
+        left = self._keeping.unused(found)
+        return {sha256: put_time for sha256, put_time in found.items() if sha256 in left}
+
+    def remove_orphans(self, digests: Collection[str], require_running: Callable[[], None]) -> int:
+        """Remove those of these blobs that no file names still; return how many. Whoever puts one keeps it.
+
+        Raises:
+            BackendUnavailableError: They cannot be reached.
+        """
+        removed = 0
+        for sha256 in digests:
+            require_running()
+            removed += self._keeping.erase([sha256], "")
+        return removed
+
     def remaining(self, digests: Collection[str]) -> int:
         """Return how many of these blobs are there and used by nobody."""
-        used = self._files.referred(digests)
-        return sum(self._blobs.find(sha256) is not None for sha256 in digests if sha256 not in used)
+        return len(self._keeping.unused(digests))
 
     def _parts(self, owner: str) -> Iterator[set[str]]:
         after = 0

@@ -10,6 +10,8 @@ from typing import Any
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.erasure import Erased, Receipt
+from memsvc.engine.erasing.files import ORPHANS
+from memsvc.engine.erasing.files import STORE as BLOBS
 
 DIGEST_BYTES = 32
 
@@ -33,6 +35,30 @@ class Notes:
     def is_empty(self) -> bool:
         """Return whether nothing was found."""
         return not any(counts for counts in self.found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What came of an erasure, or would, beside what it notes.
+
+    Attributes:
+        embeddings: How many are removed.
+        orphans: How many blobs are removed that no file names.
+        left: How many blobs are there still that nobody uses.
+    """
+
+    embeddings: int = 0
+    orphans: int = 0
+    left: int = 0
+
+
+def with_beside(found: Mapping[str, Mapping[str, int]], beside: Beside) -> dict[str, dict[str, int]]:
+    """Return what was found, by store, with what is removed beside it."""
+    every = {name: dict(counts) for name, counts in found.items()}
+    for store, name, count in (("metadata", "embeddings", beside.embeddings), (BLOBS, ORPHANS, beside.orphans)):
+        if count:
+            every[store] = {**every.get(store, {}), name: count}
+    return every
 
 
 def notes_text(notes: Notes) -> str:

@@ -86,11 +86,17 @@ class InlineImages:
             if known is None:
                 transaction.files.insert(file)
 
-        with self._blobs.stage() as staged:
-            staged.write([data])
-            with self._keeping.held(sha256):
-                staged.put()
-                self._committer.submit(work)
+        is_kept = False
+        try:
+            with self._blobs.stage() as staged:
+                staged.write([data])
+                with self._keeping.held(sha256):
+                    staged.put()
+                    self._committer.submit(work)
+                    is_kept = True
+        finally:
+            if not is_kept:
+                self._keeping.try_to_remove_unused([sha256])
         return ref
 
 

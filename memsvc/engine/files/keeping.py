@@ -81,12 +81,24 @@ class Keeping:
         """
         return sum(self._remove(sha256, apart_from=owner) for sha256 in set(digests))
 
+    def unused(self, digests: Iterable[str]) -> set[str]:
+        """Return those blobs that are there and that no file uses; who is about to use one is waited for.
+
+        Raises:
+            BackendUnavailableError: The blobs cannot be reached.
+        """
+        return {sha256 for sha256 in set(digests) if self._is_unused(sha256)}
+
     def try_to_remove_unused(self, digests: Iterable[str]) -> None:
         """Remove those blobs that no file uses, or leave that to a sweep when they cannot be reached now."""
         try:
             self.remove_unused(digests)
         except BackendUnavailableError:
             log.warning("blobs that nobody uses could not be removed; a sweep will", exc_info=True)
+
+    def _is_unused(self, sha256: str) -> bool:
+        with self.held(sha256):
+            return self._blobs.find(sha256) is not None and not self._files.referred([sha256])
 
     def _remove(self, sha256: str, *, apart_from: str) -> bool:
         with self.held(sha256):

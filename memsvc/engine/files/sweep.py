@@ -69,11 +69,7 @@ class Sweep:
     def orphans(self, *, grace: timedelta = GRACE) -> Iterator[Blob]:
         """Yield the blobs that no file uses and that were put longer ago than *grace*."""
         latest = self._now() - grace
-        blobs = (blob for blob in self._blobs.blobs() if blob.put_time <= latest)
-        while part := list(islice(blobs, BATCH)):
-            COURTESY.give_way()
-            used = self._files.referred(blob.sha256 for blob in part)
-            yield from (blob for blob in part if blob.sha256 not in used)
+        yield from without_files((blob for blob in self._blobs.blobs() if blob.put_time <= latest), self._files)
 
     def broken(self) -> Iterator[File]:
         """Yield the files of all owners whose blob is lost although their content was here, the oldest first."""
@@ -94,6 +90,14 @@ class Sweep:
             removed += self._committer.submit(_deleting(part)).value
             self._keeping.try_to_remove_unused(file.sha256 for file in part)
         return removed
+
+
+def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
+    """Yield those of *blobs* that no file uses; the upload of one may be just about to end."""
+    while part := list(islice(blobs, BATCH)):
+        COURTESY.give_way()
+        used = files.referred(blob.sha256 for blob in part)
+        yield from (blob for blob in part if blob.sha256 not in used)
 
 
 def _deleting(files: Sequence[File]) -> Callable[[Transaction], int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -95,8 +95,13 @@ class Revise:
         requests: Requests,
         history: HistoryReads,
         now: Callable[[], datetime],
+        remove_bytes: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """Change by these parts; *history* tells what memories said before, *now* is the clock."""
+        """Change by these parts; *history* tells what memories said before, *now* is the clock.
+
+        *remove_bytes* is told the hashes of files that went with a memory, once that is committed.
+        """
+        self._remove_bytes = remove_bytes
         self._drafting = drafting
         self._recording = recording
         self._requests = requests
@@ -315,16 +320,18 @@ class Revise:
 
     def _purge(self, target: _Target, options: WriteOptions) -> Written:
         now = self._now()
+        attached: set[str] = set()
 
         def work(transaction: Transaction) -> list[Placed | Rejected]:
             before = target.find(transaction)
             self._contradictions.before_purge(transaction, before)
             transaction.purge(before)
-            remove_attachments(transaction, before)
+            attached.update(remove_attachments(transaction, before))
             return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)
         (written,), position = self._requests.once(request, work)
+        self._remove_bytes(attached)
         # What is remembered of the request says no more than that it is gone.
         return (
             written if isinstance(written, Written) else Written(_tombstone(target, 0, now), Outcome.UPDATED, position)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -189,3 +191,28 @@ def test_a_repeated_upload_of_a_deleted_file_leaves_no_bytes(shelf: Shelf) -> No
     assert file == shelf.upload(b"x", request_id="r")
     assert shelf.contents() == 0
     assert to_micros(file.create_time) == to_micros(shelf.clock())
+
+
+def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
+    """At once, whoever's it was; but not the bytes of an upload that is about to end."""
+    kept = shelf.upload(b"kept", BOB)
+    orphaned(shelf, b"orphan")
+    orphaned(shelf, b"coming")
+    users = FilesOfUsers(shelf.store.files, shelf.blobs, shelf.files.keeping)
+    orphan, coming = (hashlib.sha256(content).hexdigest() for content in (b"orphan", b"coming"))
+    assert {orphan, coming} == users.orphans().keys()
+    found: list[int] = []
+    with shelf.files.keeping.held(coming):
+        erasing = threading.Thread(
+            target=lambda: found.append(users.remove_orphans([orphan, coming, kept.sha256], lambda: None))
+        )
+        erasing.start()
+        while shelf.blobs.find(orphan) is not None:
+            threading.Event().wait(0.001)
+        with shelf.store.transaction() as transaction:
+            transaction.files.insert(replace(kept, id="new", sha256=coming))
+    erasing.join()
+
+    assert [1] == found
+    assert {kept.sha256, coming} == {blob.sha256 for blob in shelf.blobs.blobs()}
+    assert (0, {}) == (users.remaining([orphan, coming]), users.orphans())

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from backends.inproc import BLOBS
-from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.errors import ErasureRunningError, InvalidRequestError
 from memsvc.domain.files import File
 from memsvc.domain.scope import Scope
 from memsvc.engine.files.inline import InlineImages
@@ -109,3 +110,15 @@ def test_images_that_are_too_large_or_of_a_wrong_type_are_refused(tmp_path: Path
 
     told = [(one.field, one.description.partition(",")[2].partition(",")[0]) for one in caught.value.violations]
     assert told == [("memory.content", f" number {number}") for number in (2, 3, 4)]
+
+
+def test_an_image_that_cannot_be_committed_leaves_no_bytes(shelf: Shelf) -> None:
+    """While the user is being erased; those that others have stay."""
+    shelf.lifted(image(), Scope("bob"))
+    with shelf.desk.store.transaction() as transaction:
+        transaction.begin_erasure(Erasure(owner_digest(ADA.owner), ADA.owner, "r", shelf.desk.clock()))
+    for data in (PNG, b"own"):
+        with pytest.raises(ErasureRunningError):
+            shelf.lifted(image(data))
+
+    assert [len(PNG)] == [blob.size_bytes for blob in shelf.blobs.blobs()]

@@ -1,0 +1,33 @@
+"""The bytes of what was attached to a memory go with it at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memsvc.v1 import file_service_pb2 as files_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+from tests.e2e.calls import TIMEOUT, create
+from tests.e2e.filing import upload
+from tests.e2e.running import ServerProcess
+
+
+def test_bytes_of_a_memory_that_is_deleted_for_good_go_at_once(tmp_path: Path) -> None:
+    """Those that another user has too stay; a soft deletion takes none."""
+    scope, other = types.Scope(user_id="u"), types.Scope(user_id="o")
+    with ServerProcess(tmp_path / "data") as server, server.stubs() as stubs:
+        kept = upload(stubs, other, b"of both")
+        for content in (b"of one", b"of both"):
+            holder = create(stubs, scope, f"holds {content.decode()}")
+            attached = {"category": files_pb.FILE_CATEGORY_MEMORY, "metadata": {"memory_id": holder.id}}
+            upload(stubs, scope, content, **attached)
+            for hard in (False, True):
+                assert len(blobs(server)) == (2 if content == b"of one" else 1)
+                asked = pb.DeleteMemoryRequest(scope=scope, id=holder.id, hard=hard, request_id=f"{holder.id} {hard}")
+                stubs.memory.DeleteMemory(asked, timeout=TIMEOUT)
+        assert blobs(server) == {kept.sha256}
+
+
+def blobs(server: ServerProcess) -> set[str]:
+    """Return the names of the files that hold the bytes of files."""
+    return {path.name for path in (server.data_dir / "blobs" / "content").rglob("*") if path.is_file()}

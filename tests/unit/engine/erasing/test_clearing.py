@@ -1,0 +1,112 @@
+"""When an erasure has the store's files written anew, and what its search takes for left over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from backends.inproc.metadata_erasing import InprocErasureReads
+from backends.inproc.metadata_state import State
+from memsvc.engine.erasing import clearing
+from memsvc.engine.erasing.clearing import Clearing
+from memsvc.engine.erasing.receipts import Notes
+
+OWNER = "\x1fbandicoot"
+FOUND = Notes({"metadata": {"memories": 1}})
+NOTHING = Notes()
+
+
+@dataclass
+class Erasures(InprocErasureReads):
+    """A store of one file, which holds some words until it is written anew, and others for good."""
+
+    directory: Path
+    left: str = ""
+    live: str = ""
+    others: Sequence[str] = ()
+    rewrites: int = 0
+    place: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__init__(State)
+        self.place = self.directory / "store.db"
+        self.place.write_text(f"{self.left} {self.live}")
+
+    def files(self) -> Sequence[Path]:
+        return (self.place, self.place.with_name("store.db-wal"))
+
+    def is_part_of_others(self, owner: str) -> bool:
+        return any(owner in other for other in self.others)
+
+    def rewrite(self) -> None:
+        self.rewrites += 1
+        self.place.write_text(self.live)
+
+
+def cleared(erasures: Erasures, notes: Notes = FOUND, owner: str = OWNER, directory: Path | None = None) -> bool:
+    """Clear, and return whether nothing is found afterwards."""
+    search = Clearing(erasures, directory or erasures.directory, (), threading.Event()).run(owner, notes)
+    return not search.holding
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every store for a large one."""
+    monkeypatch.setattr(clearing, "QUICK_BYTES", 0)
+
+
+def test_a_small_store_is_written_anew_unless_nothing_was_there(tmp_path: Path) -> None:
+    """Whatever a search would find: pages keep what nobody can look for any more."""
+    found, empty = Erasures(tmp_path), Erasures(tmp_path)
+    assert cleared(found)
+    assert cleared(empty, NOTHING)
+    assert (found.rewrites, empty.rewrites) == (1, 0)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("notes", [FOUND, NOTHING])
+def test_a_large_store_is_written_anew_when_the_name_is_found(tmp_path: Path, notes: Notes) -> None:
+    """Also for a user of whom nothing else was known."""
+    clean, dirty = Erasures(tmp_path), Erasures(tmp_path, left=f"key{OWNER}project")
+    assert cleared(dirty, notes)
+    assert (dirty.rewrites, clean.rewrites) == (1, 0)
+    clean = Erasures(tmp_path)
+    assert cleared(clean, notes)
+    assert clean.rewrites == 0
+
+
+@pytest.mark.usefixtures("large")
+def test_a_name_within_another_is_no_alarm(tmp_path: Path) -> None:
+    """What is found may be either's: the store is written anew, and what is found then is the other's."""
+    other = f"acme{OWNER}-2"
+    erasures = Erasures(tmp_path, left=OWNER, live=other, others=[other])
+    assert cleared(erasures)
+    assert erasures.rewrites == 1
+
+
+@pytest.mark.usefixtures("large")
+def test_a_short_name_is_not_looked_for(tmp_path: Path) -> None:
+    """It is somewhere in any large file by chance; so the store is written anew without a search."""
+    erasures = Erasures(tmp_path, live="a\x1fbo")
+    assert cleared(erasures, owner="\x1fbo")
+    assert erasures.rewrites == 1
+
+
+@pytest.mark.usefixtures("large")
+def test_a_store_that_no_search_reaches_is_written_anew(tmp_path: Path) -> None:
+    """Since it is not below the data directory."""
+    erasures = Erasures(tmp_path)
+    (tmp_path / "data").mkdir()
+    assert cleared(erasures, directory=tmp_path / "data")
+    assert erasures.rewrites == 1
+
+
+def test_what_stays_is_told(tmp_path: Path) -> None:
+    """Although the store was written anew: a name that nobody else has."""
+    erasures = Erasures(tmp_path, live=OWNER)
+    assert not cleared(erasures)
+    assert erasures.rewrites == 2
