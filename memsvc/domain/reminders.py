@@ -181,7 +181,7 @@ def reminds(memory: Memory) -> bool:
 def _zone(reminder: Reminder, moment: Moment) -> tzinfo:
     try:
         return ZoneInfo(reminder.time_zone) if reminder.time_zone else moment.zone
-    except ZoneInfoNotFoundError:  # another machine knew it
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # another machine knew it, or an import believed it
         return moment.zone
 
 

@@ -12,8 +12,10 @@ import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
 from memsvc.v1 import erasure_pb2, transfer_pb2
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, create_all, found, get, list_all, refused
+from tests.e2e.filing import upload
 from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.e2e.transferring import Line, changed, export, furnish, records, requests, take_in, without
 
@@ -200,6 +202,24 @@ def test_what_is_here_and_differs_is_told(stubs: Stubs, user: str) -> None:
         (2, {"given_vector": {"model": "m", "data": "?"}}, "given_vector.data"),
         (2, {"given_vector": {"model": "m", "data": "AADAfw=="}}, "given_vector.data"),
         (2, {"record": "dream"}, "record"),
+        (2, {"metadata": {"a": 10**400}}, "metadata"),
+        (2, {"metadata": {"a": [{"b": [-(10**309)]}]}}, "metadata"),
+        (2, {"metadata": {"a": {"b": float("-inf")}}}, "metadata"),
+        (2, {"metadata": {"a": ["b\0"]}}, "metadata"),
+        (2, {"create_time": "0001-01-01T00:00:00+14:00"}, "create_time"),
+        (2, {"expire_time": "9999-12-31T23:59:59-14:00"}, "expire_time"),
+        (2, {"valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"}, "valid_to"),
+        (2, {"key": "daily/zzz"}, "key"),
+        (2, {"key": "a\nb"}, "key"),
+        (2, {"layer": "SESSION"}, "layer"),
+        (2, {"importance": True}, "importance"),
+        (2, {"importance": "3"}, "importance"),
+        (2, {"confidence": True}, "confidence"),
+        (2, {"revision": (1 << 62) - 1}, "revision"),
+        (2, {"reminder": {"month": 2, "day": 3, "time_zone": "../etc/passwd"}}, "reminder.time_zone"),
+        (2, {"reminder": {"month": 2, "day": 3, "time_zone": "Europe"}}, "reminder.time_zone"),
+        (2, {"reminder": {"month": True, "day": 3}}, "reminder.month"),
+        (2, {"file_refs": [{"category": "pdf", "id": "y"}]}, "file_refs[0].category"),
         (3, {"record": "revision"}, "claims_content"),
     ],
 )  # fmt: skip
@@ -212,6 +232,69 @@ def test_a_bad_line_is_named(stubs: Stubs, user: str, number: int, fields: Line,
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, (f"data.lines[{number}].{path}",)) == (refusal.code, refusal.fields)
     assert max(0, number - 2) == len(list_all(stubs, types.Scope(user_id=target)))
+
+
+@pytest.mark.parametrize("field", ["supersedes_id", "superseded_by_id"])
+def test_a_memory_that_supersedes_itself_is_named(stubs: Stubs, user: str, field: str) -> None:
+    """By its line and field."""
+    create(stubs, types.Scope(user_id=user), "one")
+    file = changed(export(stubs, user), lambda lines: lines[1].update({field: lines[1]["id"]}))
+    refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", file))
+
+    assert (f"data.lines[2].{field}",) == refusal.fields
+
+
+@pytest.mark.parametrize("media_type", ["x", "image/", "image/png; charset=x", "a b/c", ""])
+def test_a_media_type_that_is_none_is_named(stubs: Stubs, user: str, media_type: str) -> None:
+    """By its line and field."""
+    upload(stubs, types.Scope(user_id=user), b"bytes")
+    file = changed(export(stubs, user), lambda lines: lines[1].update(media_type=media_type))
+    refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", file))
+
+    assert ("data.lines[2].media_type",) == refusal.fields
+
+
+def test_arguments_of_a_tool_are_numbers_that_can_be_told(stubs: Stubs, user: str) -> None:
+    """Of a message too, or it could never be listed."""
+    talk = types.Scope(user_id=user, session_id="s")
+    called = session_pb.ToolCall(id="c", name="n")
+    called.arguments.update({"a": 1})
+    message = session_pb.NewMessage(role=types.MESSAGE_ROLE_ASSISTANT, content="Hello.", tool_calls=[called])
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=[message]), timeout=TIMEOUT)
+
+    def change(lines: list[Line]) -> None:
+        lines[2]["message"]["tool_calls"][0]["arguments"] = {"a": [10**309]}
+
+    refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", changed(export(stubs, user), change)))
+    assert ("data.lines[3].message.tool_calls[0].arguments",) == refusal.fields
+
+
+def test_what_a_write_takes_an_import_takes(stubs: Stubs, there: Stubs, user: str) -> None:
+    """The ends of what is allowed, and texts that are not what they look like."""
+    scope = types.Scope(user_id=user)
+    long = types.Memory(content="long")
+    long.metadata.update({f"{number:04}": number for number in range(1_300)})
+    odd = types.Memory(content="odd", tags=["t" * 64])
+    odd.metadata.update({"a": "\\u0000", "b": "9" * 400, "c": 1.7976931348623157e308, "d": -0.5, "e": 2.0**80})
+    odd.event_time.FromJsonString("0001-01-01T00:00:00Z")
+    odd.expire_time.FromJsonString("9999-12-31T23:59:59.999999Z")
+    create_all(stubs, scope, [long, odd, types.Memory(content="day", key="daily/2026-02-06")])
+
+    file = export(stubs, user)
+    last = take_in(there, user, file)
+
+    assert (3, []) == (last.stored_counts["memory"], list(last.issues))
+    assert records(file) == records(export(there, user))
+
+
+def test_a_zone_that_only_another_machine_knows_is_taken(stubs: Stubs, user: str) -> None:
+    """Lists of time zones differ; without one that is known the reminder is of the zone of whoever asks."""
+    create(stubs, types.Scope(user_id=user), "one")
+    reminder = {"month": 2, "day": 3, "time_zone": "Mars/Olympus"}
+    file = changed(export(stubs, user), lambda lines: lines[1].update(reminder=reminder))
+
+    assert 1 == take_in(stubs, f"{user}-2", file).stored_counts["memory"]
 
 
 def test_a_file_that_was_cut_or_changed_is_noticed(stubs: Stubs, user: str) -> None:

@@ -5,38 +5,40 @@ What checks them is built when the first import comes: at the start of a service
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictState
-from memsvc.domain.entries import MAX_ORDINAL, View
 from memsvc.domain.files import FileCategory as KnownCategory
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
-from memsvc.domain.reminder import Recurrence, Slot
-from memsvc.domain.reminders import YEARS, is_day
-from memsvc.domain.session import AutoTrim, MessageState, Role, SessionState
+from memsvc.domain.session import AutoTrim, SessionState
 from memsvc.domain.statements import Rule
+from memsvc.engine.transfer.parts import (
+    AcknowledgedPart,
+    FileRefPart,
+    GivenVectorPart,
+    MessagePart,
+    ReminderPart,
+    StatementPart,
+    VectorPart,
+)  # fmt: skip
 from memsvc.engine.transfer.values import (
-    LARGEST,
     Category,
     CheckpointName,
     Content,
     Count,
-    Data,
-    FileCategory,
-    FileId,
     FileName,
     Id,
     IdOrNone,
+    Importance,
     Key,
     MediaType,
     Metadata,
     Moment,
     Note,
+    Number,
+    Revision,
     ScopeId,
     SessionId,
     Sha256,
@@ -89,48 +91,6 @@ class FooterLine(Line):
     sha256: str
 
 
-class FileRefPart(BaseModel):
-    """A reference to a file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    category: FileCategory
-    id: FileId
-
-
-class ReminderPart(BaseModel):
-    """When a memory comes due."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    year: int = Field(default=0, ge=0, le=YEARS[1])
-    month: int = Field(ge=1, le=12)
-    day: int = Field(ge=1, le=31)
-    recurrence: Recurrence = Recurrence.YEARLY
-    minute: int | None = Field(default=None, ge=0, lt=24 * 60)
-    time_zone: Note = ""
-    slot: Slot | None = None
-    phrase: Content | Literal[""] = ""
-
-    @model_validator(mode="after")
-    def _is_day(self) -> Self:
-        yearly = self.recurrence is Recurrence.YEARLY
-        if not is_day(0 if yearly else self.year, self.month, self.day) or not (yearly or self.year):
-            message = "year, month and day must be a day of the calendar; one that does not recur needs its year"
-            raise ValueError(message)
-        return self
-
-
-class AcknowledgedPart(BaseModel):
-    """For which day and part of it a reminder was given, and when that was noted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    day: date
-    slot: Slot
-    time: Moment
-
-
 class MemoryFields(Line):
     """What a memory says, in one revision."""
 
@@ -146,10 +106,10 @@ class MemoryFields(Line):
     status: Status
     origin: Origin
     review: Review = Review.NONE
-    importance: int = Field(ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)
+    importance: Importance
     confidence: Share
     trust: Share
-    revision: int = Field(ge=1, le=LARGEST)
+    revision: Revision
     create_time: Moment
     update_time: Moment
     access_time: Moment | None = None
@@ -174,62 +134,6 @@ class MemoryFields(Line):
     work_in_progress: bool = False
     reminder: ReminderPart | None = None
     action: ChangeAction
-
-
-class ToolCallPart(BaseModel):
-    """A tool that was called."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    id: str
-    name: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-class MessagePart(BaseModel):
-    """The place of a memory among the messages of its session."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    ordinal: int = Field(ge=1, le=LARGEST)
-    role: Role
-    token_count: int = Field(ge=0, le=LARGEST)
-    state: MessageState
-    is_pinned: bool = False
-    is_empty: bool = False
-    tool_calls: list[ToolCallPart] = Field(default_factory=list, max_length=limits.TOOL_CALLS)
-    tool_call_id: str = ""
-    summary_id: IdOrNone = ""
-
-
-class GivenVectorPart(BaseModel):
-    """An embedding that came with the memory."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    model: str
-    data: Data
-
-
-class VectorPart(BaseModel):
-    """An embedding that the service made: which view of the memory, which piece of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    view: str = View.CHUNK.name
-    ordinal: int = Field(default=0, ge=0, le=MAX_ORDINAL)
-    data: Data
-
-
-class StatementPart(BaseModel):
-    """What a memory states."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    rule: Rule
-    topic: Summary
-    parts: list[tuple[Tag, Summary]] = Field(max_length=limits.TAGS)
-    is_negative: bool = False
 
 
 class MemoryLine(MemoryFields):
@@ -257,7 +161,7 @@ class SessionLine(Line):
     title: Title = ""
     state: SessionState
     auto_trim: AutoTrim
-    token_limit: int = Field(ge=1, le=LARGEST)
+    token_limit: Number
     create_time: Moment
     update_time: Moment
     last_ordinal: Count = 0

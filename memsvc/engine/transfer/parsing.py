@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.transfer import lines
 from memsvc.engine.transfer.reading import bad_line, read_line
 from memsvc.engine.transfer.records import Value, Vectors, memory_of, value_of, vectors_of
+from memsvc.engine.transfer.renaming import Place, places_in
 
 LINE_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 400
@@ -30,6 +31,8 @@ class Record:
         line: Its number, from 1.
         value: What it is of; None: its kind is unknown, and it may be left out.
         earlier: The earlier revisions that came after a memory.
+        places: Where the contents of all its revisions refer to files, by content. They are looked for before the
+            transaction, which everybody waits for: a text made to be slow takes seconds.
         late: Whether it is further revisions of a memory that is stored already.
     """
 
@@ -39,6 +42,21 @@ class Record:
     earlier: list[Earlier] = field(default_factory=list)
     vectors: Vectors = ()
     late: bool = False
+    places: dict[str, Sequence[Place]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look at the content of a memory."""
+        if isinstance(self.value, Stored):
+            self._look_at(self.value.memory.content)
+
+    def add_earlier(self, earlier: Earlier) -> None:
+        """Add an earlier revision of the memory."""
+        self.earlier.append(earlier)
+        self._look_at(earlier.memory.content)
+
+    def _look_at(self, content: str) -> None:
+        if content not in self.places and (places := places_in(content)):
+            self.places[content] = places
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +197,7 @@ class Parser:
             self._waiting.append(Record(self._lines, line.id, last, late=True))
         self._past += size
         self._size += size
-        self._waiting[-1].earlier.append(earlier)
+        self._waiting[-1].add_earlier(earlier)
 
     def _record(self, line: Any) -> Record:
         number, name = self._lines, line if isinstance(line, str) else line.id

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Layer
 from memsvc.engine.transfer.lines import (
     CheckpointLine,
     ConflictLine,
@@ -17,6 +18,7 @@ from memsvc.engine.transfer.lines import (
     FooterLine,
     HeaderLine,
     Line,
+    MemoryFields,
     MemoryLine,
     RevisionLine,
     SessionLine,
@@ -58,10 +60,10 @@ def read_line(number: int, line: bytes) -> Line | str:
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
     if (model := KINDS.get(name)) is not None:
-        return _checked(number, lambda: model.model_validate_json(line))
+        return _agreeing(number, _checked(number, lambda: model.model_validate_json(line)))
     sort = _checked(number, lambda: _Sort.model_validate_json(line))
     if (late := KINDS.get(sort.record)) is not None:
-        return _checked(number, lambda: late.model_validate_json(line))
+        return _agreeing(number, _checked(number, lambda: late.model_validate_json(line)))
     if sort.optional:
         return sort.record
     known = ", ".join(KINDS)
@@ -80,6 +82,26 @@ def _checked(number: int, read: Callable[[], M]) -> M:
         broken = error.errors(include_url=False, include_context=False, include_input=False)
         violations = [Violation(_path(number, one["loc"]), one["msg"]) for one in broken[: limits.VIOLATIONS]]
         raise InvalidRequestError(violations) from None
+
+
+def _agreeing(number: int, line: Line) -> Line:
+    """Return a line whose fields are right together, too, by the rules of those who write memories.
+
+    What is asked first is what most memories lack: this is done for each of them.
+    """
+    if isinstance(line, MemoryFields) and (violations := list(_disagreements(number, line))):
+        raise InvalidRequestError(violations)
+    return line
+
+
+def _disagreements(number: int, line: MemoryFields) -> Iterator[Violation]:
+    if line.valid_to is not None and line.valid_from is not None and line.valid_to <= line.valid_from:
+        yield Violation(_path(number, ("valid_to",)), "must lie after valid_from")
+    if line.layer is Layer.SESSION and not line.session_id:
+        yield Violation(_path(number, ("layer",)), "can be SESSION only with a session_id")
+    for field in ("supersedes_id", "superseded_by_id"):
+        if getattr(line, field) == line.id:
+            yield Violation(_path(number, (field,)), "must be the id of another memory")
 
 
 def _path(number: int, location: tuple[str | int, ...]) -> str:

@@ -15,6 +15,7 @@ from memsvc.domain.session import MessageRecord, Session, ToolCall
 from memsvc.domain.statements import Part, Statement
 from memsvc.domain.transfer import Stored
 from memsvc.engine.transfer import lines
+from memsvc.engine.transfer.parts import MessagePart
 from memsvc.engine.transfer.reading import bad_line
 
 Value = Stored | Session | Conflict | Checkpoint | Tombstone | File
@@ -112,7 +113,7 @@ def memory_of(line: lines.MemoryFields, scope: Scope) -> Memory:
     )
 
 
-def _message(part: lines.MessagePart) -> MessageRecord:
+def _message(part: MessagePart) -> MessageRecord:
     return MessageRecord(
         row=0,
         ordinal=part.ordinal,

@@ -12,8 +12,8 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.session import Session, SessionName
-from memsvc.domain.transfer import Earlier, Issue, RecordKind, Stored, Trouble, said_by
-from memsvc.engine.transfer.naming import Naming, ids_in
+from memsvc.domain.transfer import Earlier, Issue, RecordKind, Stored, Trouble, derived_id, said_by
+from memsvc.engine.transfer.naming import Naming, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.transfer.parsing import Batch, Record
 from memsvc.engine.write.drafting import chunks_of, content_name
 from memsvc.ports.metadata import ContentName, Transaction
@@ -43,21 +43,29 @@ def store(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bo
 
 
 def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Naming:
-    files = {name for record in batch.records for name in _file_names(record)}
-    taken_files = transaction.files.ids_of_others(owner, files) if files else set()
+    files = _new_file_ids(transaction, batch, owner, all_are_new=all_are_new)
     if all_are_new:
-        return Naming(owner, all_are_new=True, taken_files=taken_files)
+        return Naming(owner, all_are_new=True, files=files)
     named = {name for record in batch.records for name in _names(record)}
-    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), taken_files=taken_files)
+    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), files=files)
+
+
+def _new_file_ids(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> dict[str, str]:
+    coming = {record.value.id for record in batch.records if isinstance(record.value, File)}
+    spoken = {name for record in batch.records for name in _file_names(record)}
+    derived = {name: derived_id(name, owner) for name in coming | spoken}
+    if not derived:
+        return {}
+    mine = transaction.files.stored(owner, [*derived, *derived.values()]).keys()
+    if coming and not all_are_new:
+        coming = transaction.files.ids_of_others(owner, coming)
+    return new_file_ids(derived, coming=coming, mine=mine)
 
 
 def _file_names(record: Record) -> Iterable[str]:
-    value = record.value
-    if isinstance(value, File):
-        yield value.id
-    memories = [value.memory] if isinstance(value, Stored) else []
+    memories = [record.value.memory] if isinstance(record.value, Stored) else []
     for memory in (*memories, *(earlier.memory for earlier in record.earlier)):
-        yield from (ref.id for ref in memory.file_refs)
+        yield from file_ids_in(memory, record.places)
 
 
 def _names(record: Record) -> Iterable[str]:
@@ -71,6 +79,8 @@ def _names(record: Record) -> Iterable[str]:
         yield from (value.id, value.older_id, value.newer_id)
     elif isinstance(value, Tombstone):
         yield value.memory_id
+    elif isinstance(value, File) and (attached := attached_to(value)):
+        yield attached
     for earlier in record.earlier:
         yield from ids_in(earlier.memory)
 
@@ -95,7 +105,7 @@ class _Storing:
             elif isinstance(record.value, File):
                 self._file(record, record.value)
             elif isinstance(record.value, Stored):
-                memories.append((record, self._naming.stored(record.value)))
+                memories.append((record, self._naming.stored(record.value, record.places)))
             elif isinstance(record.value, Tombstone):
                 tombstones.append((record, record.value))
         self._memories(memories)
@@ -117,7 +127,7 @@ class _Storing:
             self._skip(record, Trouble.DIFFERS, f"The session {HERE}.")
 
     def _file(self, record: Record, given: File) -> None:
-        file = replace(given, id=self._naming.of_file(given.id))
+        file = self._naming.file(given)
         files = self._transaction.files
         known = files.stored(self._owner, [file.id]).get(file.id)
         if known is None:
@@ -230,7 +240,7 @@ class _Storing:
         self.outcome.unchanged += len(tombstones) - len(new)
 
     def _earlier(self, record: Record) -> list[Earlier]:
-        return [self._naming.earlier(one) for one in record.earlier]
+        return [self._naming.earlier(one, record.places) for one in record.earlier]
 
     def _known_session(self, name: SessionName) -> Session | None:
         if name not in self._sessions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
@@ -46,7 +47,15 @@ def json_to_proto(value: Json) -> Value:
     if isinstance(value, str):
         return Value(string_value=value)
     if isinstance(value, int | float):
-        return Value(number_value=value)
+        return Value(number_value=_double(value))
     if isinstance(value, dict):
         return Value(struct_value=struct_to_proto(value))
     return Value(list_value=ListValue(values=[json_to_proto(child) for child in value]))
+
+
+def _double(number: float) -> float:
+    """Return the double that is nearest: of whole numbers beyond them all, the last one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return sys.float_info.max if number > 0 else -sys.float_info.max

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -70,16 +70,19 @@ def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
     return found
 
 
-def _json(value: Any, depth: int, seen: set[int]) -> Json:  # noqa: C901, PLR0911 - one case a type
+def _number(value: float) -> int | float:
+    """Return a number of a note, which others read as a double."""
+    if not -sys.float_info.max <= value <= sys.float_info.max:
+        message = "must hold finite numbers only, within the range of doubles"
+        raise FieldError(message)
+    return int(value) if isinstance(value, int) else float(value)
+
+
+def _json(value: Any, depth: int, seen: set[int]) -> Json:
     if isinstance(value, (bool, str)) or value is None:
         return _clean(value) if isinstance(value, str) else value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        message = "must hold finite numbers only"
-        raise FieldError(message)
+    if isinstance(value, (int, float)):
+        return _number(value)
     if isinstance(value, datetime):
         return _moment(value).isoformat()
     if isinstance(value, date):

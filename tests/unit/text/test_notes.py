@@ -229,3 +229,12 @@ def test_a_value_that_is_not_of_its_tag_is_refused(value: str) -> None:
         read_note(f"---\nwork_in_progress: {value}\n---\nText.\n".encode())
 
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, ".inf", "-.inf", ".nan", "[1, .inf]"])
+def test_numbers_that_are_no_doubles_are_refused(number: str) -> None:
+    """Everybody who reads metadata reads doubles; one that is none would make every list of the user fail."""
+    with pytest.raises(NoteError) as caught:
+        read_note(f"---\nmetadata: {{count: {number}}}\n---\nText.\n".encode())
+
+    assert caught.value.line == 2
