@@ -70,7 +70,7 @@ def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
     return found
 
 
-def _number(value: float) -> int | float:
+def _double(value: float) -> int | float:
     """Return a number of a note, which others read as a double."""
     if not -sys.float_info.max <= value <= sys.float_info.max:
         message = "must hold finite numbers only, within the range of doubles"
@@ -82,7 +82,7 @@ def _json(value: Any, depth: int, seen: set[int]) -> Json:
     if isinstance(value, (bool, str)) or value is None:
         return _clean(value) if isinstance(value, str) else value
     if isinstance(value, (int, float)):
-        return _number(value)
+        return _double(value)
     if isinstance(value, datetime):
         return _moment(value).isoformat()
     if isinstance(value, date):
