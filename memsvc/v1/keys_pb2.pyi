@@ -30,7 +30,7 @@ class _ApiKeyRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeyRole
     API_KEY_ROLE_UNSPECIFIED: _ApiKeyRole.ValueType  # 0
     """API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. It is never in a reply."""
     API_KEY_ROLE_READ_ONLY: _ApiKeyRole.ValueType  # 1
-    """API_KEY_ROLE_READ_ONLY: calls that change nothing. Reading counts accesses all the same."""
+    """API_KEY_ROLE_READ_ONLY: calls that change nothing, dry runs among them. Reading counts accesses all the same."""
     API_KEY_ROLE_READ_WRITE: _ApiKeyRole.ValueType  # 2
     """API_KEY_ROLE_READ_WRITE: also calls that change what belongs to the key's tenant, users and projects."""
     API_KEY_ROLE_ADMIN: _ApiKeyRole.ValueType  # 3
@@ -45,7 +45,7 @@ class ApiKeyRole(_ApiKeyRole, metaclass=_ApiKeyRoleEnumTypeWrapper):
 API_KEY_ROLE_UNSPECIFIED: ApiKeyRole.ValueType  # 0
 """API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. It is never in a reply."""
 API_KEY_ROLE_READ_ONLY: ApiKeyRole.ValueType  # 1
-"""API_KEY_ROLE_READ_ONLY: calls that change nothing. Reading counts accesses all the same."""
+"""API_KEY_ROLE_READ_ONLY: calls that change nothing, dry runs among them. Reading counts accesses all the same."""
 API_KEY_ROLE_READ_WRITE: ApiKeyRole.ValueType  # 2
 """API_KEY_ROLE_READ_WRITE: also calls that change what belongs to the key's tenant, users and projects."""
 API_KEY_ROLE_ADMIN: ApiKeyRole.ValueType  # 3
