@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -20,7 +19,7 @@ from backends.sql.tables import embeddings, erasures, memories, memory_chunks, o
 from backends.sql.vault_tables import metadata
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
-from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.erasure import Erasure, covered, owner_digest, uncovered
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import OWNER_SEPARATOR
@@ -219,11 +218,11 @@ def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
 def _values(erasure: Erasure) -> dict[str, Any]:
     return {
         "owner_digest": erasure.owner_digest,
-        "owner": _covered(erasure.owner),
+        "owner": covered(erasure.owner),
         "request_id": erasure.request_id,
         "begin_time": to_micros(erasure.begin_time),
         "end_time": None if erasure.end_time is None else to_micros(erasure.end_time),
-        "projects": _covered(json_text(erasure.projects)),
+        "projects": covered(json_text(erasure.projects)),
         "receipt": erasure.receipt,
     }
 
@@ -235,14 +234,9 @@ def _erasure(row: Sequence[Any]) -> Erasure:
     return Erasure(digest, _uncovered(owner), request_id, from_micros(begin_time), ended, names, receipt)
 
 
-def _covered(text: str) -> str:
-    """Return *text* in another form, so that a search of the files does not find it in the note of an erasure."""
-    return b64encode(text.encode()).decode()
-
-
 def _uncovered(text: str) -> str:
     """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
-    return text if OWNER_SEPARATOR in text or text.startswith("[") else b64decode(text).decode()
+    return text if OWNER_SEPARATOR in text or text.startswith("[") else uncovered(text)
 
 
 @cache

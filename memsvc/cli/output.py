@@ -113,11 +113,9 @@ def local_time(moment: Timestamp) -> datetime:
     """Return a moment on this machine's clock, or in UTC when that cannot tell it."""
     from datetime import UTC  # noqa: PLC0415
 
-    told = moment.ToDatetime(tzinfo=UTC)
-    try:
-        return told.astimezone()
-    except (OverflowError, ValueError):
-        return told
+    from memsvc.text.moments import local  # noqa: PLC0415 - a quick start
+
+    return local(moment.ToDatetime(tzinfo=UTC), None)
 
 
 def date_of(memory: Any) -> str:

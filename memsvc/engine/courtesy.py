@@ -80,10 +80,10 @@ class Courtesy:
         """Return at once when no search is under way or expected, or else after at most `PATIENCE_SECONDS`."""
         if self._searches:
             self._stand_aside()
-        elif self._latest > -math.inf:
-            now = self._now()
-            if now - self._latest < LINGER_SECONDS and now >= self._own.busy_until:
-                self._rest(now)
+            return
+        now = self._now()
+        if now - self._latest < LINGER_SECONDS and now >= self._own.busy_until:
+            self._rest(now)
 
     def _stand_aside(self) -> None:
         started = self._now()

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from memsvc.text.moments import local
+
 if TYPE_CHECKING:
     from memsvc.client import Tls
 
@@ -52,10 +54,7 @@ class Place:
 
     def local(self, moment: datetime) -> datetime:
         """Return a moment on the user's clock, or in UTC when that cannot tell it."""
-        try:
-            return moment.astimezone(ZoneInfo(self.time_zone) if self.time_zone else None)
-        except OverflowError:
-            return moment.astimezone(UTC)
+        return local(moment, ZoneInfo(self.time_zone) if self.time_zone else None)
 
     def day(self, seconds: float) -> str:
         """Return the user's day of a moment, given in seconds since 1970."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Protocol, TypeVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from, with_block
+from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from, with_block, written
 from memsvc.domain.memory import FileRef
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.text.scripts import is_han
@@ -24,6 +25,23 @@ _MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
 """Looked for one by one: most texts have none, and are passed over in a microsecond."""
 _CANDIDATE = re.compile(rf"[`(<\s]({REF})[`)>\s]")
 _LINK_TOKENS = {"link_open": "href", "image": "src"}
+
+
+class Spanned(Protocol):
+    """A place in a text."""
+
+    @property
+    def start(self) -> int:
+        """Return the index of its first character."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Return the index after its last character."""
+        ...
+
+
+P = TypeVar("P", bound=Spanned)
 
 
 def refs_in(text: str) -> tuple[FileRef, ...]:
@@ -120,3 +138,13 @@ def _as_written(url: str) -> str:
 
 
 _own = _Own()
+
+
+def with_references(text: str, places: Iterable[P], ref_of: Callable[[P], FileRef]) -> str:
+    """Return *text* with a reference in each of its *places*, which come in order and do not overlap."""
+    parts: list[str] = []
+    at = 0
+    for place in places:
+        parts += (text[at : place.start], written(ref_of(place)))
+        at = place.end
+    return "".join((*parts, text[at:]))

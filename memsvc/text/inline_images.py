@@ -6,11 +6,8 @@ import re
 from base64 import b64decode
 from binascii import Error
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from memsvc.domain.file_refs import written
-from memsvc.domain.memory import FileRef
 from memsvc.text.markdown import BlockKind, blocks
 
 MARK = "](data:image/"
@@ -49,16 +46,6 @@ def inline_images(text: str) -> list[InlineImage]:
         for one in found
         if not is_code(one.start())
     ]
-
-
-def with_references(text: str, images: list[InlineImage], ref_of: Callable[[InlineImage], FileRef]) -> str:
-    """Return *text* with a reference in the place of each image's URI."""
-    parts: list[str] = []
-    at = 0
-    for image in images:
-        parts += (text[at : image.start], written(ref_of(image)))
-        at = image.end
-    return "".join((*parts, text[at:]))
 
 
 def _decoded(data: str) -> bytes | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, tzinfo
 
 
-def local(moment: datetime, zone: tzinfo) -> datetime:
-    """Return *moment* as clocks in *zone* show it, or in UTC where they would show a year before 1 or after 9999."""
+def local(moment: datetime, zone: tzinfo | None) -> datetime:
+    """Return *moment* as clocks in *zone* show it, or in UTC where they would show a year before 1 or after 9999.
+
+    Without a zone the clock is that of this machine.
+    """
     try:
         return moment.astimezone(zone)
-    except OverflowError:
+    except (OverflowError, ValueError):
         return moment.astimezone(UTC)
 
 

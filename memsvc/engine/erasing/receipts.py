@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.erasure import Erased, Receipt
+from memsvc.domain.erasure import Erased, Receipt, covered, uncovered
 from memsvc.engine.erasing.files import ORPHANS
 from memsvc.engine.erasing.files import STORE as BLOBS
 
@@ -65,7 +65,7 @@ def notes_text(notes: Notes) -> str:
     """Return notes as JSON."""
     digests = b64encode(b"".join(sorted(notes.digests))).decode()
     found = {name: dict(counts) for name, counts in notes.found.items()}
-    samples, ids = (list(map(_covered, texts)) for texts in (notes.samples, notes.ids))
+    samples, ids = (list(map(covered, texts)) for texts in (notes.samples, notes.ids))
     return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
 
 
@@ -74,17 +74,8 @@ def notes_of(text: str) -> Notes:
     content = json.loads(text)
     raw = b64decode(content["digests"])
     digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
-    samples, ids = (tuple(map(_uncovered, content[name])) for name in ("samples", "ids"))
+    samples, ids = (tuple(map(uncovered, content[name])) for name in ("samples", "ids"))
     return Notes(content["found"], frozenset(digests), samples, ids)
-
-
-def _covered(text: str) -> str:
-    """Return *text* in another form, so that a search of the files does not find it in the note of it."""
-    return b64encode(text.encode()).decode()
-
-
-def _uncovered(text: str) -> str:
-    return b64decode(text).decode()
 
 
 def receipt_text(receipt: Receipt) -> str:

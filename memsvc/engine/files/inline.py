@@ -19,7 +19,8 @@ from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.lifting import NothingAside, SetAside
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
-from memsvc.text.inline_images import InlineImage, inline_images, with_references
+from memsvc.text.file_refs import with_references
+from memsvc.text.inline_images import InlineImage, inline_images
 
 _NAMESPACE = uuid.UUID("5f1c8a52-9c1e-5d0f-8b0a-6c1f3a7f2f2e")
 

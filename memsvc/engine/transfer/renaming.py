@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from, written
+from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from
 from memsvc.domain.memory import FileRef
-from memsvc.text.file_refs import refs_in
+from memsvc.text.file_refs import refs_in, with_references
 
 PASSES = 8
 """A content is looked at so many times at most; each finds as many references as a memory may have."""
@@ -59,7 +59,7 @@ def _found(content: str, places: Sequence[Place]) -> set[Place]:
         return set()
     stand_ins = {FileRef(place.ref.category, str(UUID(int=_STAND_INS + place.start))): place for place in places}
     of_place = {place: ref for ref, place in stand_ins.items()}
-    found = refs_in(_replaced(content, places, of_place.__getitem__))
+    found = refs_in(with_references(content, places, of_place.__getitem__))
     return {stand_ins[ref] for ref in found if ref in stand_ins}
 
 
@@ -68,13 +68,4 @@ def renamed(content: str, places: Sequence[Place], names: Mapping[str, str]) -> 
     moved = [place for place in places if place.ref.id in names]
     if not moved:
         return content
-    return _replaced(content, moved, lambda place: FileRef(place.ref.category, names[place.ref.id]))
-
-
-def _replaced(content: str, places: Sequence[Place], ref_of: Callable[[Place], FileRef]) -> str:
-    parts: list[str] = []
-    at = 0
-    for place in places:
-        parts += (content[at : place.start], written(ref_of(place)))
-        at = place.end
-    return "".join((*parts, content[at:]))
+    return with_references(content, moved, lambda place: FileRef(place.ref.category, names[place.ref.id]))

@@ -21,6 +21,7 @@ from pydantic import (
 )  # fmt: skip
 
 from memsvc.domain import limits
+from memsvc.domain.doubles import is_double
 from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.keys import fault_of
 
@@ -46,10 +47,7 @@ def _at_most(most: int) -> AfterValidator:
         if len(text) > most and _REDACTED not in text:
             message = f"must have at most {most} characters"
             raise ValueError(message)
-        if "\0" in text:
-            message = "must not contain NUL"
-            raise ValueError(message)
-        return text
+        return _plain(text)
 
     return AfterValidator(check)
 
@@ -137,16 +135,9 @@ def _inspect(value: JsonValue) -> None:
             _inspect(inner)
     elif isinstance(value, str):
         _plain(value)
-    elif isinstance(value, int):
-        _double(value)
-
-
-def _double(number: int) -> None:
-    try:
-        float(number)
-    except OverflowError:
+    elif isinstance(value, int) and not is_double(value):
         message = "must hold numbers within the range of doubles only"
-        raise ValueError(message) from None
+        raise ValueError(message)
 
 
 def _depth(value: JsonValue) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -14,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
+from memsvc.domain.doubles import is_double
 from memsvc.domain.drafts import PatchValue
 from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.keys import fault_of
@@ -72,7 +72,7 @@ def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
 
 def _double(value: float) -> int | float:
     """Return a number of a note, which others read as a double."""
-    if not -sys.float_info.max <= value <= sys.float_info.max:
+    if not is_double(value):
         message = "must hold finite numbers only, within the range of doubles"
         raise FieldError(message)
     return int(value) if isinstance(value, int) else float(value)

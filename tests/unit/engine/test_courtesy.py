@@ -27,7 +27,10 @@ class Times:
         self.slept.append(seconds)
 
     def courtesy(self) -> Courtesy:
-        return Courtesy(now=lambda: self.now, worked=lambda: self.worked, sleep=self.sleep)
+        """Return one by these times, of which a search was just made."""
+        made = Courtesy(now=lambda: self.now, worked=lambda: self.worked, sleep=self.sleep)
+        _searched(made)
+        return made
 
 
 def _searched(courtesy: Courtesy) -> None:
@@ -81,7 +84,6 @@ def test_bulk_work_rests_while_another_search_is_expected() -> None:
     """It rests twice as long as it works, in small pieces."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
 
     for _ in range(80):
         times.work(0.0002)
@@ -95,7 +97,6 @@ def test_bulk_work_is_at_full_speed_again_when_no_search_came() -> None:
     """A search is expected for a moment only."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
     times.now += LINGER_SECONDS
 
     for _ in range(100):
@@ -109,7 +110,6 @@ def test_what_bulk_work_waits_for_counts_as_rest() -> None:
     """Whoever waits for a disk twice as long as it computes is in nobody's way."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
 
     for _ in range(20):
         times.work(0.001)
@@ -123,7 +123,6 @@ def test_work_from_before_the_search_is_not_owed() -> None:
     """An import that ran alone for a minute does not rest for two when the first search comes."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
     for _ in range(600):
         times.work(0.1)
         courtesy.give_way()
@@ -137,7 +136,6 @@ def test_no_rest_is_longer_than_patience() -> None:
     """Not even after a memory that took very long."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
 
     times.work(LINGER_SECONDS * 0.9)
     courtesy.give_way()
@@ -149,7 +147,6 @@ def test_a_search_s_own_work_does_not_rest() -> None:
     """What is done for a search in a thread stands aside for nobody, nor rests."""
     times = Times()
     courtesy = times.courtesy()
-    _searched(courtesy)
 
     with courtesy.first():
         for _ in range(50):

@@ -7,8 +7,8 @@ from base64 import b64encode
 import pytest
 
 from memsvc.domain.memory import FileRef
-from memsvc.text.file_refs import refs_in
-from memsvc.text.inline_images import InlineImage, inline_images, with_references
+from memsvc.text.file_refs import refs_in, with_references
+from memsvc.text.inline_images import InlineImage, inline_images
 
 PNG = b"\x89PNG\r\n\x1a\n"
 URI = f"data:image/png;base64,{b64encode(PNG).decode()}"
