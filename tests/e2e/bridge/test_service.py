@@ -25,12 +25,14 @@ from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchS
 from tests.e2e.access.keyed import ASKING, make_key
 from tests.e2e.bridge.bridging import SECONDS, bridged, parameters
 from tests.e2e.running import ROOT, ServerProcess
+from tests.until import until
 
 
 def test_a_service_that_is_away_is_told_or_waited_for_and_found_again(tmp_path: Path) -> None:
     """The bridge starts without it, says what to do, and goes on when it is there: also after a restart.
 
-    A call with patience does not notice, and a change happens once.
+    A call with patience does not notice, and a change happens once. One without may come before its connection is tried
+    again, up to a second after the last attempt.
     """
     address = f"unix:{tmp_path / 's'}"
     server = ServerProcess(tmp_path / "data", address=address)
@@ -42,18 +44,23 @@ def test_a_service_that_is_away_is_told_or_waited_for_and_found_again(tmp_path: 
         def waiting(content: str) -> Any:
             return patient.portal.start_task_soon(patient.session.call_tool, "remember", {"content": content})
 
+        def connected() -> bool:
+            return not hasty.call("recent").is_error
+
         listed = hasty.ask(hasty.session.list_tools).tools
         away = hasty.refused("recall", query="tea")
         change = hasty.refused("remember", content="I like tea.")
         first = waiting("Before.")
         with server:
             begun = first.result(SECONDS)
+            until(connected)
             stored = hasty.done("remember", content="I like tea.")
             server.stop()
             gone = hasty.refused("recent")
             second = waiting("之后。")
             server.start()
             ended = second.result(SECONDS)
+            until(connected)
             found = hasty.done("recall", query="tea", limit=1)
             kept = patient.done("recent")
 
