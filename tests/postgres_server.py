@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 import warnings
@@ -21,6 +22,8 @@ _AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, store_id = md5(r
 @cache
 def server() -> Any:
     """Start the server, once; it ends with the process. What it stores need not survive the machine."""
+    # Run by root it makes a user for the server, with a program that not every PATH leads to.
+    os.environ["PATH"] = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/sbin"))
     with warnings.catch_warnings():
         # Without a session of a user there is no folder for its sockets; it takes another.
         warnings.simplefilter("ignore")
