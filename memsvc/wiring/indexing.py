@@ -13,13 +13,14 @@ from memsvc.domain.report import IndexKind
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.index.lexical_side import LexicalSide
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.reindex import Reindex, Upkeep
 from memsvc.engine.index.repair import Repair
-from memsvc.engine.index.sides import LexicalSide, VectorSide
 from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import Leading

@@ -14,8 +14,9 @@ from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexPr
 from memsvc.engine.index.lull import Lull
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
-from memsvc.engine.index.sides import Side, VectorSide
+from memsvc.engine.index.sides import Side
 from memsvc.engine.index.troubles import Troubles
+from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.upkeep.leading import Leadership, Leading
 from memsvc.ports.feed import IndexFeed
 

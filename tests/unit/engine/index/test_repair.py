@@ -14,9 +14,9 @@ from memsvc.domain.entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.index.lexical_side import LexicalSide
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
-from memsvc.engine.index.sides import LexicalSide
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.backend import BackendContext

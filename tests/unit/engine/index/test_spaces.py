@@ -18,9 +18,9 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.sides import VectorSide
 from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.dense import Dense
