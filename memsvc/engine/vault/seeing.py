@@ -134,7 +134,7 @@ class Seeing:
         named = self._memory(seen.note.memory_id, seen.scope) if seen.note.memory_id else None
         if named is not None:
             entry = self._book.of([named.id]).get(named.id)
-            if entry is None or path_key(entry.path) == path_key(seen.path) or not self._folder.exists(entry.path):
+            if entry is None or path_key(entry.path) == path_key(seen.path) or not self._lies_there(entry):
                 return named, entry
             return (None, None) if seen.entry is None else self._of_entry(seen)
         if seen.entry is not None:
@@ -143,6 +143,16 @@ class Seeing:
             if entry.memory_id and entry.project_id == seen.scope.project_id and not self._folder.exists(entry.path):
                 return self._memory(entry.memory_id, seen.scope), entry
         return None, None
+
+    def _lies_there(self, entry: Entry) -> bool:
+        """Return whether the file of a memory still lies where it was; what lies there may have become another's."""
+        try:
+            data = self._folder.read(entry.path)
+            if data is None or digest_of(data) == entry.digest:
+                return data is not None
+            return read_note(data).memory_id in {"", entry.memory_id}
+        except NoteError:
+            return True
 
     def _of_entry(self, seen: Seen) -> tuple[Memory | None, Entry | None]:
         assert seen.scope is not None  # noqa: S101 - for the type checker

@@ -141,6 +141,35 @@ def test_a_copy_is_another_memory(bench: Bench) -> None:
     assert f"id: {taken.memory_id}" in bench.text(copy)
 
 
+@pytest.mark.parametrize("moves", [{"a": "b", "b": "a"}, {"b": "a", "c": "b"}, {"a": "b", "b": "c"}])
+@pytest.mark.parametrize("contents", [("One.", "Two.", "Three."), ("一。", "二。", "三。")])
+def test_a_file_moved_to_where_another_was_keeps_its_memory(
+    bench: Bench, moves: dict[str, str], contents: tuple[str, ...]
+) -> None:
+    """Names that are swapped or passed on: what each memory says, and its file, stay the same."""
+    paths = {name: f"{BASE}/long_term/{name}.md" for name in "abc"}
+    known = {
+        name: bench.took(bench.put(paths[name], f"{content}\n")).memory_id
+        for name, content in zip("abc", contents, strict=True)
+    }
+    said = {name: (bench.root / path).read_bytes() for name, path in paths.items()}
+    for path in (paths[name] for name in moves):
+        (bench.root / path).unlink()
+    for name, other in moves.items():
+        bench.put(paths[other], said[name])
+
+    taken = {one.path: one for one in bench.taking.take_all(paths.values())}
+
+    assert {name: taken[paths[other]].memory_id for name, other in moves.items()} == {
+        name: known[name] for name in moves
+    }
+    for name, content in zip("abc", contents, strict=True):
+        assert bench.memory(known[name]).content == content
+    for name, other in moves.items():
+        assert bench.take(paths[other]) is VaultAction.UNCHANGED
+        assert (bench.root / paths[other]).read_bytes() == said[name]
+
+
 def test_documents_logs_and_knowledge_are_known_by_their_place(bench: Bench) -> None:
     """The name of the file is the key."""
     for path, key in (
