@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
@@ -195,6 +196,9 @@ def _plain(value: object) -> object:
     if is_dataclass(value):
         given = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {name: part for name, part in given if part is not None}
+    if isinstance(value, array):
+        # A vector: number by number it would take fourteen times as long as all the rest of a request.
+        return hashlib.sha256(value.tobytes()).hexdigest()
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):

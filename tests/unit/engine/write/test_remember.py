@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -290,6 +291,17 @@ def test_a_request_id_belongs_to_one_request(desk: Desk) -> None:
         desk.create("two", request_id="r1")
 
     assert Outcome.CREATED is desk.create("two", Scope("bob"), request_id="r1").outcome
+
+
+def test_a_request_with_another_vector_is_another_request(desk: Desk) -> None:
+    """The vector is part of what was asked, to the last number; the same one makes the same request."""
+    first = desk.create("one", request_id="r1", vector=array("f", [1.0, 2.0, 3.0, 4.0]))
+
+    assert first == desk.create("one", request_id="r1", vector=array("f", [1.0, 2.0, 3.0, 4.0]))
+    with pytest.raises(RequestIdReusedError):
+        desk.create("one", request_id="r1", vector=array("f", [1.0, 2.0, 3.0, 4.5]))
+    with pytest.raises(RequestIdReusedError):
+        desk.create("one", request_id="r1")
 
 
 def test_a_repeated_request_whose_memory_was_purged_is_not_found(desk: Desk) -> None:
