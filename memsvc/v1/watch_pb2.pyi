@@ -122,6 +122,10 @@ Global___MemoryChangeAction: _TypeAlias = MemoryChangeAction  # noqa: Y015
 class WatchMemoriesRequest(_message.Message):
     """WatchMemoriesRequest asks to be told of every change of memories.
 
+    An erasure of the user (EraseUser) tells of no single change: once it is done the watch ends with CURSOR_EXPIRED, by its
+    next heartbeat at the latest, and so does one that resumes from before it within 24 hours. While it runs nothing but
+    heartbeats come.
+
     Errors: INVALID_ARGUMENT also for a cursor of another watch or another service; OUT_OF_RANGE (CURSOR_EXPIRED);
     RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when too many watches are open, and (WATCH_TOO_SLOW) when the client does not
     keep up; UNAVAILABLE (SERVER_STOPPING).

@@ -26,6 +26,7 @@ from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.repeating import Repeating
 from memsvc.engine.watch.bell import Bell, Lookout
+from memsvc.engine.watch.erased import ErasedPlaces
 from memsvc.engine.watch.watching import Watching
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.committer import Committer
@@ -151,4 +152,4 @@ def _watching(settings: Settings, store: MetadataStore, committer: Committer, st
     if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
         stack.callback(Repeating("watch-poll", seconds, Lookout(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
-    return Watching(store.changes, bell, max_lag=settings.watch.max_lag, kept=kept)
+    return Watching(store.changes, ErasedPlaces(store.erasures), bell, max_lag=settings.watch.max_lag, kept=kept)

@@ -175,7 +175,8 @@ class Erase:
             search = self._clearing.run(owner, notes)
         beside = Beside(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
         receipt = self._receipt(erasure, notes, beside, search)
-        done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=receipt_text(receipt))
+        text = receipt_text(receipt, self._store.feed.head())
+        done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=text)
         self._committer.submit(lambda transaction: transaction.end_erasure(done))
         # The log still holds that the erasure was begun, and of whom.
         self._clearing.settle()

@@ -78,8 +78,8 @@ def notes_of(text: str) -> Notes:
     return Notes(content["found"], frozenset(digests), samples, ids)
 
 
-def receipt_text(receipt: Receipt) -> str:
-    """Return a receipt as JSON."""
+def receipt_text(receipt: Receipt, place: int) -> str:
+    """Return a receipt as JSON, with the *place* in the changes that the erasure had reached."""
     content = {
         "begin": to_micros(receipt.begin_time),
         "end": to_micros(receipt.end_time),
@@ -87,8 +87,14 @@ def receipt_text(receipt: Receipt) -> str:
         "stores": [(one.name, dict(one.removed), one.remaining) for one in receipt.stores],
         "backups": receipt.backups,
         "files": receipt.files_searched,
+        "place": place,
     }
     return json.dumps(content)
+
+
+def erased_place(text: str) -> int:
+    """Return the place that was noted with a receipt; 0 when it is one without."""
+    return int(json.loads(text).get("place", 0)) if text else 0
 
 
 def receipt_of(text: str) -> Receipt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from memsvc.domain.errors import CursorExpiredError, InvalidRequestError, Violation, WatchTooSlowError
@@ -13,6 +14,7 @@ from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.watching import Effect, Start, Tidings, Told, Watch
 from memsvc.engine.watch.bell import Bell
+from memsvc.engine.watch.erased import ErasedPlaces
 from memsvc.ports.changes import ChangeFeed, ChangePage, LoggedChange
 
 PAGE = 256
@@ -28,9 +30,10 @@ States = Mapping[tuple[int, int], Memory]
 class Watching:
     """Reads changes out of the store, page by page, as far as a watcher wants to read; it holds nothing of its own."""
 
-    def __init__(self, changes: ChangeFeed, bell: Bell, *, max_lag: int, kept: timedelta) -> None:
+    def __init__(self, changes: ChangeFeed, erased: ErasedPlaces, bell: Bell, *, max_lag: int, kept: timedelta) -> None:
         """Read *changes*; watchers may fall *max_lag* behind, and what is older than *kept* may be gone."""
         self._changes = changes
+        self._erased = erased
         self._max_lag = max_lag
         self._kept = f"{kept.total_seconds() / 86_400:g} days"
         self.bell = bell
@@ -49,14 +52,15 @@ class Watching:
         """
         reach = Reach.from_scope(watch.scope, watch.selection.visibility)
         page = self._changes.after(0 if position is None else position, reach=reach, limit=1)
+        kept_after = max(page.kept_after, self._erased.before(reach.owner) or 0)
         if position is None:
-            position = page.head if start is Start.NOW else page.kept_after
+            position = page.head if start is Start.NOW else kept_after
         elif position > page.head:
             raise InvalidRequestError([Violation("cursor", "is not a place that this store has reached")])
-        elif position < page.kept_after:
+        elif position < kept_after:
             raise CursorExpiredError(self._kept)
         allowed = self._max_lag + self._changes.count(position, reach=reach)
-        return Watcher(self._changes, watch, position, Limits(allowed, self._max_lag, self._kept))
+        return Watcher(self._changes, self._erased, watch, position, Limits(allowed, self._max_lag, self._kept))
 
 
 class Limits:
@@ -86,9 +90,10 @@ class Limits:
 class Watcher:
     """One watch at work; to be used by one caller at a time."""
 
-    def __init__(self, changes: ChangeFeed, watch: Watch, position: int, limits: Limits) -> None:
+    def __init__(self, changes: ChangeFeed, erased: ErasedPlaces, watch: Watch, position: int, limits: Limits) -> None:
         """Go on after *position*; `Watching.begin` is the way to get one."""
         self._changes = changes
+        self._erased = erased
         self._watch = watch
         self._reach = Reach.from_scope(watch.scope, watch.selection.visibility)
         self._limits = limits
@@ -107,10 +112,16 @@ class Watcher:
         """Return the next changes to tell, none when there are none; it goes on after them once `position` is moved.
 
         Raises:
-            CursorExpiredError: Changes that come next are gone: the watcher was away, or too slow, for too long.
+            CursorExpiredError: Changes that come next are gone: the watcher was away, or too slow, for too long, or the
+                owner was erased.
             WatchTooSlowError: The watcher has fallen too far behind.
         """
         page = self._changes.after(self.position, reach=self._reach, limit=PAGE)
+        # Asked after the page was read, so that none is told, or passed over, that an erasure had begun to empty.
+        erased = self._erased.before(self._reach.owner)
+        if erased is None:
+            return Tidings((), self.position, is_all=True)
+        page = replace(page, kept_after=max(page.kept_after, erased))
         self._limits.check(self._changes, page, self.position, self._reach)
         told: list[Told] = []
         size = 0
