@@ -207,7 +207,7 @@ class Conflict(_message.Message):
     """older_memory_id is the id of the memory that was written first. Never empty."""
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that contradicts it; after that was superseded by a third memory that does
-    so too, the id of the third. Never empty.
+    so too, or promoted to one (PromoteMemory), the id of the third. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> _types_pb2.Memory:

@@ -146,7 +146,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 41
     """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
-    it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+    it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
+    such as "7 days".
     Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
     """
     ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 42
@@ -361,7 +362,8 @@ present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what
 """
 ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 41
 """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
-it was away, or read too slowly, for too long. Metadata: `kept`, for how long changes are kept, such as "7 days".
+it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
+such as "7 days".
 Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
 """
 ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 42

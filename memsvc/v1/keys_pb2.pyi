@@ -131,6 +131,10 @@ class ApiKey(_message.Message):
     def project_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """project_ids are the only projects that the key may name in a scope, or in a memory that it writes. The user's global
         memories are visible from a project as always; a scope without a project is refused. Empty: every project, and none.
+
+        Global memories belong to the user and to no project: a key that may write changes and deletes those that are visible
+        to it, and what CaptureMemory finds to hold everywhere, such as a preference, becomes global. Where one project's agent
+        must not change what the others read, give it a READ_ONLY key, or a user_id of its own.
         """
 
     @_builtins.property

@@ -24,7 +24,8 @@ class PromoteMemoryRequest(_message.Message):
     """PromoteMemoryRequest asks to keep for good what a memory of layer SHORT_TERM says, as it stands or in better words.
     A new memory of layer LONG_TERM is stored, which does not expire; its derived_from names the source. The source becomes
     ARCHIVED and leaves searches and lists unless their filter names that status; its key goes over to the new memory, whose
-    id is put into the source's related_ids. Both happen in one transaction, or nothing.
+    id is put into the source's related_ids. An open conflict in which the source is the newer memory goes on with the new
+    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. All of it is one transaction.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is not of layer SHORT_TERM or not ACTIVE;
     ALREADY_EXISTS (MEMORY_EXISTS) when another memory of the kind has the content; ABORTED (REVISION_CONFLICT);
