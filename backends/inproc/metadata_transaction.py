@@ -94,6 +94,11 @@ class InprocTransaction(
         memory = self.state.memory(self.state.rows.get(memory_id, 0))
         return memory if memory is not None and is_within(reach, memory) else None
 
+    def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
+        """Return those that this one superseded."""
+        found = (record.memory for _, record in sorted(self.state.records.items()))
+        return [one for one in found if memory_id and (one.scope.owner, one.superseded_by_id) == (owner, memory_id)]
+
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
         """Return the newest row of a session."""
         place = (owner, project_id, session_id)
@@ -118,6 +123,10 @@ class InprocTransaction(
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Write the next revision of a memory."""
+        self.refuse_erased([before.scope.owner])
+        self._replace(before, after, action)
+
+    def _replace(self, before: Memory, after: Record, action: ChangeAction) -> None:
         stored = self.state.records.get(before.row)
         if stored is None or stored.memory.revision != before.revision:
             self._race()
@@ -133,7 +142,7 @@ class InprocTransaction(
         """Write the next revision of each memory."""
         after = [put_away(memory, status, self._now) for memory in memories]
         for old, new in zip(memories, after, strict=True):
-            self.update(old, Record(new, is_unique=False), ChangeAction.UPDATED)
+            self._replace(old, Record(new, is_unique=False), ChangeAction.UPDATED)
         return [self.state.records[one.row].memory for one in memories]
 
     def purge(self, memory: Memory) -> None:

@@ -73,10 +73,16 @@ class LogCarrier:
                 self._file.release()
 
     def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="sqlite-log", daemon=True)
-            self._thread.start()
         self._is_due.set()
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="sqlite-log", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # As many threads as there may be. The commit is none the worse, and the next rows try again.
+                _log.warning(_FAILED, error)
+            else:
+                self._thread = thread
 
     def _run(self) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
@@ -13,15 +12,14 @@ import sqlalchemy as sa
 from backends.sql.database import Database
 from backends.sql.dialect import is_listed, list_parameter, run_kept
 from backends.sql.errors import translate
-from backends.sql.jsontext import json_text, json_value
+from backends.sql.statements import parts_of
 from backends.sql.tables import IS_OPEN, conflicts, memories, statements
+from backends.sql.writing import SqlWriting
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.conflicts import Conflict, ConflictState
-from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement
 from memsvc.ports.conflicts import Stated
-from memsvc.ports.metadata import Record
 
 ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 CONFLICT_COLUMNS = tuple(
@@ -64,17 +62,16 @@ class SqlConflictReads:
         return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
 
 
-class SqlConflictWrites:
+class SqlConflictWrites(SqlWriting):
     """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
 
-    _connection: sa.Connection
     refuse_erased: Callable[[Iterable[str]], None]
 
     def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
         return [
-            Stated(row[0], Statement(Rule(row[1]), topic, _parts(row[2]), bool(row[3])))
+            Stated(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
             for row in run_kept(self._connection, _select_statements(), {**place, "topic": topic})
         ]
@@ -118,54 +115,6 @@ class SqlConflictWrites:
 
 
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
-
-
-def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
-    """Return the rows of the statements of *records*, in the order of the columns and of the key."""
-    return sorted(
-        (
-            record.memory.scope.owner,
-            record.memory.scope.project_id,
-            statement.topic,
-            record.memory.row,
-            statement.rule.value,
-            json_text([(part.sort, part.text) for part in statement.parts]),
-            int(statement.positive),
-        )
-        for record in records
-        for statement in record.statements or ()
-    )
-
-
-def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
-    """Return what the memories with these rows state, by topic; those that state nothing are left out."""
-    found: dict[int, list[Statement]] = defaultdict(list)
-    for row, rule, topic, parts, positive in run_kept(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
-        found[row].append(Statement(Rule(rule), topic, _parts(parts), bool(positive)))
-    return {row: tuple(stated) for row, stated in found.items()}
-
-
-def delete_statements(connection: sa.Connection, row: int) -> None:
-    """Remove what a memory states."""
-    run_kept(connection, _delete_statements(), {"at_row": row})
-
-
-def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
-    """Remove the conflicts of a memory."""
-    for side in (conflicts.c.older_id, conflicts.c.newer_id):
-        connection.execute(sa.delete(conflicts).where(side == memory.id))
-
-
-@cache
-def _select_of_rows() -> sa.Select[Any]:
-    columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
-    wanted = is_listed(statements.c.row, "wanted")
-    return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
-
-
-@cache
-def _delete_statements() -> sa.Delete:
-    return sa.delete(statements).where(statements.c.row == sa.bindparam("at_row"))
 
 
 @cache
@@ -239,7 +188,3 @@ def _values(conflict: Conflict) -> Mapping[str, Any]:
         "create_time": to_micros(conflict.create_time),
         "resolve_time": None if conflict.resolve_time is None else to_micros(conflict.resolve_time),
     }
-
-
-def _parts(text: str) -> tuple[Part, ...]:
-    return tuple(Part(sort, said) for sort, said in json_value(text))

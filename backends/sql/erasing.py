@@ -17,6 +17,7 @@ from backends.sql.jsontext import json_text, json_value
 from backends.sql.rows import insert_many
 from backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
 from backends.sql.vault_tables import metadata
+from backends.sql.writing import SqlWriting
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.erasure import Erasure, covered, owner_digest, uncovered
@@ -106,17 +107,13 @@ class SqlErasureReads:
         self._forget()
 
 
-class SqlErasureWrites:
+class SqlErasureWrites(SqlWriting):
     """`memsvc.ports.erasing.ErasureWrites`."""
 
-    _connection: sa.Connection
-    _changed: set[int]
-    _time: int
-    _now: datetime
-    _position: int
-    _allot: Any
-    _began: int = 0
-    _ends: dict[str, int]
+    def __init__(self, connection: sa.Connection, now: datetime) -> None:
+        """Work on a connection that is in a transaction."""
+        super().__init__(connection, now)
+        self._began = 0
 
     def set_began(self, moment: int) -> None:
         """Say when the work was begun."""
@@ -187,7 +184,7 @@ class SqlErasureWrites:
 
     def _end_of(self, owner: str) -> int:
         """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
-        found = run_kept(self._connection, _select_end(), {"digest": owner_digest(owner)})
+        found = run_kept(self._direct, _select_end(), {"digest": owner_digest(owner)})
         if not found:
             return -1
         [(end,)] = found

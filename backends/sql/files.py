@@ -74,13 +74,13 @@ class SqlFileWrites:
 
     def __init__(
         self,
-        connection: sa.Connection,
+        connect: Callable[[], sa.Connection],
         allot: Callable[[], int],
         void_on_race: Callable[[], AbstractContextManager[None]],
         refuse_erased: Callable[[Iterable[str]], None],
     ) -> None:
-        """Work on *connection*, with what `backends.sql.sessions.SqlSessionWrites` is given too."""
-        self._connection = connection
+        """Work with what `backends.sql.sessions.SqlSessionWrites` is given too."""
+        self._connect = connect
         self._allot = allot
         self._void_on_race = void_on_race
         self._refuse_erased = refuse_erased
@@ -130,6 +130,10 @@ class SqlFileWrites:
         """Return files by id."""
         at = {"wanted": list_parameter(ids), "owner": owner}
         return {file.id: file for file in map(file_from_row, self._connection.execute(_select_stored(), at))}
+
+    @property
+    def _connection(self) -> sa.Connection:
+        return self._connect()
 
 
 def _conditions(where: FileFilter, now: datetime, before: int | None) -> list[sa.ColumnElement[bool]]:

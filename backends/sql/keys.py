@@ -14,6 +14,7 @@ from backends.sql.codec import micros_or_none, moment_or_none
 from backends.sql.database import Database
 from backends.sql.jsontext import json_text
 from backends.sql.key_table import api_keys
+from backends.sql.writing import SqlWriting
 from memsvc.domain.access import ApiKey, Role
 from memsvc.domain.clock import from_micros, to_micros
 
@@ -47,10 +48,8 @@ class SqlKeyReads:
             return connection.execute(sa.select(_C.id).limit(1)).first() is not None
 
 
-class SqlKeyWrites:
+class SqlKeyWrites(SqlWriting):
     """`memsvc.ports.keys.KeyWrites`, on the connection of a transaction."""
-
-    _connection: sa.Connection
 
     def add_key(self, key: ApiKey) -> None:
         """Insert a key."""

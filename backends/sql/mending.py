@@ -10,16 +10,15 @@ from backends.sql.dialect import is_listed, list_parameter
 from backends.sql.integrity import IS_DANGLING, PART_TABLES, is_known, lost_rows, row_of_part
 from backends.sql.rows import rewrite_parts
 from backends.sql.tables import conflicts, messages
+from backends.sql.writing import SqlWriting
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory
 
 
-class SqlIntegrityWrites:
+class SqlIntegrityWrites(SqlWriting):
     """`memsvc.ports.integrity.IntegrityWrites`, on the connection of a transaction."""
-
-    _connection: sa.Connection
 
     def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
         """Write anew what is kept beside a memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import cache
 from typing import Any
@@ -12,11 +12,13 @@ import sqlalchemy as sa
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import insert_new, is_listed, list_parameter, run_kept
+from backends.sql.reminder_rows import day_of, number_of
 from backends.sql.tables import memories, reminders, reminders_given
+from backends.sql.writing import SqlWriting
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminder import Slot
-from memsvc.domain.reminders import Acknowledged, Given, Window, day_number, reminds
+from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace
 
@@ -49,84 +51,25 @@ class SqlReminderReads:
         if not rows:
             return {}
         parameters = {
-            "wanted": list_parameter(rows), "since": _number(since),
+            "wanted": list_parameter(rows), "since": number_of(since),
             "owner": reach.owner, "projects": list_parameter(reach.project_ids),
         }  # fmt: skip
         found: dict[int, set[Given]] = {}
         with self._database.reading() as connection:
             for row, day, slot in run_kept(connection, _select_given(), parameters):
-                found.setdefault(row, set()).add((_day(day), Slot(slot)))
+                found.setdefault(row, set()).add((day_of(day), Slot(slot)))
         return {row: frozenset(given) for row, given in found.items()}
 
 
-class SqlReminderWrites:
+class SqlReminderWrites(SqlWriting):
     """`memsvc.ports.reminders.ReminderWrites`, on the connection of a transaction."""
-
-    _connection: sa.Connection
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert what is not there yet, and return what is."""
-        place = {"row": memory.row, "day": _number(day), "slot": slot.value}
+        place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
         self._connection.execute(insert_new(reminders_given), place | {"time": to_micros(moment)})
         [(noted,)] = run_kept(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
         return from_micros(noted)
-
-
-def reminder_rows(written: Iterable[Memory]) -> list[tuple[Any, ...]]:
-    """Return the rows of the reminders of memories, in the order of the columns and of the key."""
-    return sorted(_place(memory) for memory in written if reminds(memory))
-
-
-def move_reminder(connection: sa.Connection, before: Memory, after: Memory) -> None:
-    """Put the reminder of a memory where that of its next revision belongs."""
-    old, new = ([_place(one)] if reminds(one) else [] for one in (before, after))
-    if old == new:
-        return
-    delete_reminders(connection, [before])
-    for owner, project, day, row in new:
-        values = {"owner": owner, "project_id": project, "day": day, "row": row}
-        connection.execute(sa.insert(reminders), values)
-
-
-def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> None:
-    """Remove the reminders of memories, which must be as they are stored."""
-    for owner, project, day, row in reminder_rows(stored):
-        at = {"at_owner": owner, "at_project_id": project, "at_day": day, "at_row": row}
-        run_kept(connection, _delete_one(), at)
-
-
-def delete_given(connection: sa.Connection, row: int) -> None:
-    """Remove what is noted of the reminders of a memory."""
-    run_kept(connection, _delete_given(), {"at_row": row})
-
-
-def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
-    """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
-    found: dict[int, list[Acknowledged]] = {}
-    for row, day, slot, noted in run_kept(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
-        found.setdefault(row, []).append((_day(day), Slot(slot), from_micros(noted)))
-    return {row: tuple(sorted(noted)) for row, noted in found.items()}
-
-
-def acknowledged_values(row: int, acknowledged: Iterable[Acknowledged]) -> list[dict[str, Any]]:
-    """Return the rows of what is noted of the reminder of a memory."""
-    return [
-        {"row": row, "day": _number(day), "slot": slot.value, "time": to_micros(noted)}
-        for day, slot, noted in acknowledged
-    ]
-
-
-def _place(memory: Memory) -> tuple[str, str, int, int]:
-    reminder, scope = memory.reminder, memory.scope
-    return scope.owner, scope.project_id, 0 if reminder is None else day_number(reminder), memory.row
-
-
-def _number(day: date) -> int:
-    return day.year * 10_000 + day.month * 100 + day.day
-
-
-def _day(number: int) -> date:
-    return date(number // 10_000, number // 100 % 100, number % 100)
 
 
 @cache
@@ -172,23 +115,6 @@ def _select_given() -> sa.Select[Any]:
 
 
 @cache
-def _select_acknowledged() -> sa.Select[Any]:
-    noted = reminders_given.c
-    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(is_listed(noted.row, "wanted"))
-
-
-@cache
 def _select_noted() -> sa.Select[Any]:
     place = [reminders_given.c[name] == sa.bindparam(f"at_{name}") for name in ("row", "day", "slot")]
     return sa.select(reminders_given.c.time).where(*place)
-
-
-@cache
-def _delete_one() -> sa.Delete:
-    place = [reminders.c[name] == sa.bindparam(f"at_{name}") for name in ("owner", "project_id", "day", "row")]
-    return sa.delete(reminders).where(*place)
-
-
-@cache
-def _delete_given() -> sa.Delete:
-    return sa.delete(reminders_given).where(reminders_given.c.row == sa.bindparam("at_row"))

@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.dialect import upsert
+from backends.sql.dialect import run_kept, upsert
+from backends.sql.rows import insert_many
 from backends.sql.tables import requests
 from memsvc.domain.clock import to_micros
 from memsvc.ports.metadata import RequestRecord
 
+Request = tuple[str, str, str]
+"""Owner, method and request id."""
+_NAMES = ("owner", "method", "request_id")
 
-def recall(connection: sa.Connection, owner: str, method: str, request_id: str) -> RequestRecord | None:
+
+def recall(connection: sa.Connection, request: Request) -> RequestRecord | None:
     """Return what is remembered of a request, or None."""
-    statement = sa.select(requests.c.digest, requests.c.answer).where(
-        requests.c.owner == owner, requests.c.method == method, requests.c.request_id == request_id
-    )
-    row = connection.execute(statement).one_or_none()
-    return None if row is None else RequestRecord(*row)
+    found = run_kept(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
+    return RequestRecord(*found[0]) if found else None
 
 
-def remember(connection: sa.Connection, name: tuple[str, str, str], record: RequestRecord, time: int) -> None:
-    """Remember a request by owner, method and id, or replace what is remembered of it."""
-    owner, method, request_id = name
-    values = {"owner": owner, "method": method, "request_id": request_id, "time": time}
-    statement = upsert(requests, ("time", "digest", "answer"))
-    connection.execute(statement, values | {"digest": record.digest, "answer": record.answer})
+def remember(connection: sa.Connection, request: Request, record: RequestRecord, time: int) -> None:
+    """Remember a request, or replace what is remembered of it."""
+    [values] = _values([(request, record)], time)
+    connection.execute(upsert(requests, ("time", "digest", "answer")), values)
+
+
+def insert(connection: sa.Connection, answered: Sequence[tuple[Request, RequestRecord]], time: int) -> None:
+    """Remember requests of which nothing is remembered."""
+    insert_many(connection, requests, _values(answered, time))
 
 
 def forget(connection: sa.Connection, before: datetime) -> int:
     """Forget the requests remembered before that moment; return how many."""
     return connection.execute(sa.delete(requests).where(requests.c.time < to_micros(before))).rowcount
+
+
+def _values(answered: Iterable[tuple[Request, RequestRecord]], time: int) -> list[dict[str, Any]]:
+    return [
+        dict(zip(_NAMES, request, strict=True)) | {"time": time, "digest": one.digest, "answer": one.answer}
+        for request, one in answered
+    ]
+
+
+@cache
+def _select_one() -> sa.Select[Any]:
+    place = [requests.c[name] == sa.bindparam(name) for name in _NAMES]
+    return sa.select(requests.c.digest, requests.c.answer).where(*place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,32 +13,24 @@ from backends.sql.codec import snapshot_text, with_rows
 from backends.sql.dialect import is_listed, list_parameter, unindexed
 from backends.sql.journal import Noted, note_changes
 from backends.sql.numbering import with_memory
-from backends.sql.reminders import acknowledged_values
+from backends.sql.reminder_rows import acknowledged_values
 from backends.sql.rows import insert_many, insert_records
 from backends.sql.session_codec import message_values
 from backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from backends.sql.transfer import read_stored
+from backends.sql.writing import SqlWriting
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.session import Session
 from memsvc.domain.transfer import Earlier, Stored
-from memsvc.ports.metadata import Record
 from memsvc.ports.transfer import Restored
 
 
-class SqlTransferWrites:
+class SqlTransferWrites(SqlWriting):
     """`memsvc.ports.transfer.TransferWrites`."""
 
-    _connection: sa.Connection
-    _inserted: list[Record]
-    _owners: set[str]
-    _time: int
-    _position: int
-    _changed: set[int]
-    _allot: Callable[..., tuple[int, int]]
-    _void_on_race: Callable[[], AbstractContextManager[None]]
     refuse_erased: Callable[[Iterable[str]], None]
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
@@ -67,8 +58,8 @@ class SqlTransferWrites:
         if not restored:
             return []
         self.refuse_erased({one.record.memory.scope.owner for one in restored})
-        last, position = self._allot(rows=len(restored), positions=len(restored))
-        first = last - len(restored) + 1
+        last = self._allot(rows=len(restored), positions=len(restored))
+        first = last.row - len(restored) + 1
         written = _numbered(restored, first)
         records = [with_memory(one.record, memory) for one, memory in zip(restored, written, strict=True)]
         with self._void_on_race():
@@ -76,10 +67,8 @@ class SqlTransferWrites:
             insert_many(self._connection, revisions, _revision_values(restored, written))
             insert_many(self._connection, messages, _message_values(restored, written))
             insert_many(self._connection, reminders_given, _noted_values(restored, written))
-        self._inserted += records
-        self._owners.update({memory.scope.owner for memory in written})
-        note_changes(self._connection, Noted(first, last, ChangeAction.CREATED, self._time, position))
-        self._position = position
+        self._note_written(records, last)
+        note_changes(self._connection, Noted(first, last.row, ChangeAction.CREATED, self._time, last.position))
         return written
 
     def restore_earlier(self, memory: Memory, earlier: Sequence[Earlier]) -> int:

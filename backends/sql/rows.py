@@ -21,7 +21,6 @@ from backends.sql.codec import (
     snapshot_text,
     stored_terms,
 )
-from backends.sql.conflicts import delete_conflicts, delete_statements, statement_rows
 from backends.sql.dialect import (
     BLOCK_PARAMETERS,
     exploded,
@@ -36,7 +35,8 @@ from backends.sql.dialect import (
     run_text,
 )
 from backends.sql.elements import FRACTION, NUMBER, TEXT
-from backends.sql.reminders import delete_given, delete_reminders, move_reminder, reminder_rows
+from backends.sql.reminder_rows import delete_given, delete_reminders, move_reminder, reminder_rows
+from backends.sql.statements import delete_conflicts, delete_statements, statement_rows
 from backends.sql.tables import (
     IS_LIVE,
     memories,

@@ -18,7 +18,7 @@ from backends.sql.errors import SchemaVersionError
 from backends.sql.tables import counters
 from backends.sql.vault_tables import metadata
 
-HEAD = "0015"
+HEAD = "0016"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"

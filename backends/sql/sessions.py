@@ -98,17 +98,18 @@ class SqlSessionWrites:
 
     def __init__(
         self,
-        connection: sa.Connection,
+        connect: Callable[[], sa.Connection],
         allot: Callable[[], int],
         void_on_race: Callable[[], AbstractContextManager[None]],
         refuse_erased: Callable[[Iterable[str]], None],
     ) -> None:
-        """Work on *connection*; *allot* gives the next row, *void_on_race* watches over what may lose a race.
+        """Work on what *connect* returns: the connection, once all that waits is written.
 
-        *refuse_erased* refuses owners that are being erased.
+        *allot* gives the next row, *void_on_race* watches over what may lose a race, *refuse_erased* refuses owners
+        that are being erased.
         """
         self._refuse_erased = refuse_erased
-        self._connection = connection
+        self._connect = connect
         self._allot = allot
         self._void_on_race = void_on_race
 
@@ -169,6 +170,10 @@ class SqlSessionWrites:
         """Note the summary of messages."""
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
         self._connection.execute(_update_summaries(), parameters)
+
+    @property
+    def _connection(self) -> sa.Connection:
+        return self._connect()
 
 
 _FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})

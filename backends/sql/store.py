@@ -199,7 +199,7 @@ class SqlMetadataStore:
                 transaction = SqlTransaction(connection, self._now())
                 changed, inserted = transaction.changed, transaction.inserted
                 yield transaction
-                transaction.refuse_when_void()
+                transaction.finish()
                 version = self._memories.ranked.version
                 # Before the commit: after it the indexer may ask for them at once.
                 self._fresh.keep(inserted)

@@ -79,6 +79,7 @@ IS_INDEXED = sa.and_(memories.c.status != DELETED, memories.c.status != EXPIRED)
 IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
+IS_SUPERSEDED = memories.c.superseded_by_id != EMPTY
 IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
@@ -112,6 +113,7 @@ sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
 _conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
+_conditional("memories_superseded", IS_SUPERSEDED, _c.superseded_by_id)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
 # What is loaded at a start is a handful of many: writing the others costs these indexes nothing.
 _conditional("memories_core", IS_CORE, _c.owner, _c.project_id)

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from backends.sql import requests
 from backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from backends.sql.conflicts import SqlConflictWrites
-from backends.sql.dialect import is_listed, list_parameter, run_kept, run_text
+from backends.sql.dialect import is_listed, list_parameter, run_kept
 from backends.sql.erasing import SqlErasureWrites, forget_erasures
-from backends.sql.errors import translate
 from backends.sql.files import SqlFileWrites
 from backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
 from backends.sql.keys import SqlKeyWrites
 from backends.sql.mending import SqlIntegrityWrites
-from backends.sql.numbering import numbered, with_memory
 from backends.sql.reminders import SqlReminderWrites
 from backends.sql.restoring import SqlTransferWrites
-from backends.sql.rows import delete_rows, insert_records, put_away_rows, update_record
+from backends.sql.rows import delete_rows, put_away_rows, update_record
 from backends.sql.sessions import SqlSessionWrites
-from backends.sql.tables import IS_LIVE, IS_NAMED, IS_UNIQUE, counters, memories, revisions
+from backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.files import FileWrites
-from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
+from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc.ports.sessions import SessionWrites
 
 
@@ -46,101 +41,47 @@ class SqlTransaction(
 ):
     """`memsvc.ports.metadata.Transaction`."""
 
-    def __init__(self, connection: sa.Connection, now: datetime) -> None:
-        """Work on a connection that is in a transaction."""
-        self._connection = connection
-        self._now = now
-        self._time = to_micros(now)
-        self._position = self._changes = 0
-        self._depth = 0
-        self._is_void = False
-        self._changed: set[int] = set()
-        self._inserted: list[Record] = []
-        self._owners: set[str] = set()
-        self._ends: dict[str, int] = {}
-
-    @property
-    def changed(self) -> AbstractSet[int]:
-        """Return the rows of memories that were there before and may be otherwise now."""
-        return self._changed
-
-    @property
-    def owners(self) -> AbstractSet[str]:
-        """Return whose memories were changed here."""
-        return self._owners
-
-    @property
-    def inserted(self) -> Sequence[Record]:
-        """Return the memories that were not there before, as they were inserted here."""
-        return self._inserted
-
     @property
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
         # Made when asked for: kept here it would refer to what keeps it, and all that was written would stay in memory
         # until somebody looks for garbage, while every search waits.
-        return SqlSessionWrites(self._connection, self._allot_row, self._void_on_race, self.refuse_erased)
+        return SqlSessionWrites(self._connected, self._allot_row, self._void_on_race, self.refuse_erased)
 
     @property
     def files(self) -> FileWrites:
         """Read and write what is known of files here."""
-        return SqlFileWrites(self._connection, self._allot_row, self._void_on_race, self.refuse_erased)
-
-    @property
-    def position(self) -> int:
-        """Return the position of the last change made here."""
-        return self._position
-
-    @property
-    def changes(self) -> int:
-        """Return how many changes were made here."""
-        return self._changes
-
-    @contextmanager
-    def savepoint(self) -> Iterator[None]:
-        """Open a part that can fail alone, with an error of ours."""
-        with translate(), self._savepoint():
-            yield
-
-    @contextmanager
-    def _savepoint(self) -> Iterator[None]:
-        before, inserted, name = (self._position, self._changes), len(self._inserted), f"savepoint_{self._depth}"
-        run_text(self._connection, f"SAVEPOINT {name}")
-        self._depth += 1
-        try:
-            yield
-            self.refuse_when_void()
-        except BaseException:
-            run_text(self._connection, f"ROLLBACK TO {name}")
-            (self._position, self._changes), self._is_void = before, False
-            del self._inserted[inserted:]
-            raise
-        finally:
-            run_text(self._connection, f"RELEASE {name}")
-            self._depth -= 1
+        return SqlFileWrites(self._connected, self._allot_row, self._void_on_race, self.refuse_erased)
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
         """Return the bearers of keys."""
+        wanted = set(names)
+        waiting = self._waiting.keys(owner, wanted)
         keys: dict[str, list[str]] = defaultdict(list)
-        for project, key in names:
+        for project, key in wanted - waiting.keys():
             keys[project].append(key)
-        found = [
-            self._find(_select_keys(), wanted, {"owner": owner, "project_id": project})
-            for project, wanted in keys.items()
-        ]
-        return {(memory.scope.project_id, memory.key): memory for part in found for memory in part}
+        found = {
+            (memory.scope.project_id, memory.key): memory
+            for project, listed in keys.items()
+            for memory in self._find(_select_keys(), listed, {"owner": owner, "project_id": project})
+        }
+        self._waiting.note_free_keys(owner, wanted - waiting.keys() - found.keys())
+        return waiting | found
 
     def find_contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
         """Return the unique holders of contents."""
+        wanted = set(names)
+        waiting = self._waiting.contents(owner, wanted)
         hashes: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for name in names:
+        for name in wanted - waiting.keys():
             hashes[name.project_id, name.kind].append(name.content_hash)
         found: dict[ContentName, Memory] = {}
-        for (project, kind), wanted in hashes.items():
+        for (project, kind), listed in hashes.items():
             place = {"owner": owner, "project_id": project, "kind": kind}
-            for memory in self._find(_select_contents(), wanted, place):
+            for memory in self._find(_select_contents(), listed, place):
                 found[ContentName(project, kind, memory.content_hash)] = memory
-        return found
+        self._waiting.note_free_contents(owner, wanted - waiting.keys() - found.keys())
+        return waiting | found
 
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
@@ -148,12 +89,21 @@ class SqlTransaction(
         rows = run_kept(self._connection, _select_one(), place)
         return memory_from_row(rows[0]) if rows else None
 
+    def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
+        """Return those that this one superseded."""
+        if not memory_id:
+            return []
+        rows = run_kept(self._connection, _select_superseded(), {"owner": owner, "superseded_by_id": memory_id})
+        return [memory_from_row(row) for row in rows]
+
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
         """Return the newest row of a session."""
         if not session_id:
             return None
         place = {"owner": owner, "project_id": project_id, "session_id": session_id}
-        rows = run_kept(self._connection, _select_last_row(), place)
+        if (waiting := self._waiting.latest((owner, project_id, session_id))) is not None:
+            return waiting
+        rows = run_kept(self._direct, _select_last_row(), place)
         return rows[0][0] if rows else None
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
@@ -161,19 +111,11 @@ class SqlTransaction(
         if not records:
             return []
         self.refuse_erased({record.memory.scope.owner for record in records})
-        rows, positions = self._allot(rows=len(records), positions=len(records))
-        first = rows - len(records) + 1
-        written = numbered([record.memory for record in records], first)
-        records = [with_memory(*pair) for pair in zip(records, written, strict=True)]
-        with self._void_on_race():
-            insert_records(self._connection, records)
-        self._inserted += records
-        self._owners.update({memory.scope.owner for memory in written})
-        self._log(Noted(first, rows, ChangeAction.CREATED, self._time, positions))
-        return written
+        return self._insert(records)
 
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Write the next revision of a memory."""
+        self.refuse_erased([before.scope.owner])
         _, position = self._allot(rows=0, positions=1)
         after = replace(after, memory=replace(after.memory, row=before.row))
         self._changed.add(before.row)
@@ -231,12 +173,17 @@ class SqlTransaction(
 
     def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
         """Return what is remembered of a request."""
-        return requests.recall(self._connection, owner, method, request_id)
+        request = (owner, method, request_id)
+        answer = self._waiting.answered(request)
+        if answer is None:
+            answer = requests.recall(self._direct, request)
+            self._waiting.answer(request, answer)
+        return answer
 
     def remember_request(self, owner: str, method: str, request_id: str, record: RequestRecord) -> None:
         """Remember a request."""
         self.refuse_erased([owner])
-        requests.remember(self._connection, (owner, method, request_id), record, self._time)
+        self._answer((owner, method, request_id), record)
 
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests, and what is known of old erasures."""
@@ -253,39 +200,13 @@ class SqlTransaction(
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
 
-    def refuse_when_void(self) -> None:
-        """Raise when a race was lost and passed over: a part of what was written is missing."""
-        if self._is_void:
-            message = "A key or content was taken by somebody else; repeat the transaction."
-            raise UniquenessRaceError(message)
-
-    @contextmanager
-    def _void_on_race(self) -> Iterator[None]:
-        try:
-            with translate():
-                yield
-        except UniquenessRaceError:
-            self._is_void = True
-            raise
-
-    def _allot_row(self) -> int:
-        return self._allot(rows=1, positions=0)[0]
-
-    def _allot(self, *, rows: int, positions: int) -> tuple[int, int]:
-        """Take the next numbers of rows and positions; return the last of each."""
-        [(last_row, last_position)] = run_kept(
-            self._connection, _take_numbers(), {"rows": rows, "positions": positions}
-        )
-        self._changes += positions
-        return last_row, last_position
-
     def _log(self, noted: Noted) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)
         note_changes(self._connection, noted)
         self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
-        found = run_kept(self._connection, statement, {"wanted": list_parameter(values), **place})
+        found = run_kept(self._direct, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
 
@@ -308,6 +229,12 @@ def _select_one() -> sa.Select[Any]:
 
 
 @cache
+def _select_superseded() -> sa.Select[Any]:
+    place = (_at("superseded_by_id"), IS_SUPERSEDED, _at("owner"))
+    return sa.select(*MEMORY_COLUMNS).where(*place).order_by(memories.c.row).with_for_update()
+
+
+@cache
 def _select_row() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_at("row")).with_for_update()
 
@@ -321,15 +248,6 @@ def _select_rows() -> sa.Select[Any]:
 def _select_last_row() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("session_id"))
     return sa.select(memories.c.row).where(*place, IS_LIVE).order_by(memories.c.row.desc()).limit(1)
-
-
-@cache
-def _take_numbers() -> ReturningUpdate[Any]:
-    row, position = counters.c.last_row, counters.c.last_position
-    raised = sa.update(counters).values(
-        last_row=row + sa.bindparam("rows"), last_position=position + sa.bindparam("positions")
-    )
-    return raised.returning(row, position)
 
 
 def _at(name: str) -> sa.ColumnElement[bool]:

@@ -12,13 +12,14 @@ import sqlalchemy as sa
 
 from backends.sql.checkpoints import checkpoint_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row, read_statements
+from backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from backends.sql.database import Database
 from backends.sql.dialect import each_kept, is_listed, list_parameter, unindexed
 from backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from backends.sql.file_tables import files
-from backends.sql.reminders import read_acknowledged
+from backends.sql.reminder_rows import read_acknowledged
 from backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
+from backends.sql.statements import read_statements
 from backends.sql.tables import (
     checkpoints,
     conflicts,

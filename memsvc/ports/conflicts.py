@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
 
@@ -37,7 +38,7 @@ class ConflictReads(Protocol):
 
 
 class ConflictWrites(Protocol):
-    """What a transaction does about statements and conflicts. Owners and projects are whole, exact strings."""
+    """What a transaction does about statements, conflicts and chains. Owners and projects are whole, exact strings."""
 
     def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
         """Return what ACTIVE memories of the project state about the topics.
@@ -64,4 +65,11 @@ class ConflictWrites(Protocol):
 
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the OPEN conflicts in which one of the memories is either side, by id."""
+        ...
+
+    def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
+        """Return the memories of *owner* whose superseded_by_id is this, in every project and status, by row.
+
+        No other transaction changes them before this one ends.
+        """
         ...

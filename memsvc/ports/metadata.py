@@ -239,6 +239,7 @@ class Transaction(
 
         Raises:
             UniquenessRaceError: The new key or unique content is taken, or *before* is not the stored revision.
+            ErasureRunningError: The owner is being erased: a text that comes now would not be looked for.
         """
         ...
 

@@ -114,6 +114,23 @@ class StoreConflictsContract(StoreSeams):
             assert transaction.conflicts_over(Scope("bob").owner, a.id, limit=9) == []
             assert transaction.conflicts_over(OWNER, a.id, limit=0) == []
 
+    def test_superseded_memories_are_found(self, store: MetadataStore) -> None:
+        """All that one superseded, of any project and status, as the transaction has them; of its owner alone."""
+        one, far, other = insert(
+            store,
+            factories.memory("1", superseded_by_id="new", status=Status.DEPRECATED),
+            factories.memory("2", superseded_by_id="new", project_id="web", status=Status.DELETED),
+            factories.memory("3", superseded_by_id="newer"),
+        )
+        insert(store, factories.memory("4", superseded_by_id="new", user_id="bob"), factories.memory("5"))
+        with store.transaction() as transaction:
+            assert transaction.superseded_by(OWNER, "new") == [one, far]
+            after = replace(other, superseded_by_id="new", revision=2)
+            transaction.update(other, Record(after), ChangeAction.UPDATED)
+
+            assert transaction.superseded_by(OWNER, "new") == [one, far, after]
+            assert transaction.superseded_by(OWNER, "newer") == transaction.superseded_by(OWNER, "") == []
+
     def test_conflicts_survive_a_restart(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """What was committed is there after the store was closed."""
         older, newer = insert(store, stating("a", HOME), factories.memory("b"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.session import Session
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction
@@ -131,6 +132,30 @@ class StoreErasureContract(StoreSeams):
         with store.transaction() as transaction:
             write(transaction)
         assert {0} != set(store.erasures.traces(OWNER).values())
+
+    def test_an_erasure_that_was_taken_back_stops_nobody(self, store: MetadataStore) -> None:
+        """Who is refused within the part that began it is let in after that."""
+        new = [Record(factories.memory("x"))]
+        with store.transaction() as transaction:
+            with suppress(ErasureRunningError), transaction.savepoint():
+                transaction.begin_erasure(BEGUN)
+                transaction.insert(new)
+            assert len(transaction.insert(new)) == 1
+
+    def test_nothing_is_changed_while_an_erasure_runs(self, store: MetadataStore) -> None:
+        """A text that comes now would not be looked for; what is put away says nothing new, and may be."""
+        [memory, other] = insert(store, factories.memory("old"), factories.memory("y", user_id="bob"))
+        with store.transaction() as transaction:
+            transaction.begin_erasure(BEGUN)
+        with pytest.raises(ErasureRunningError), store.transaction() as transaction:
+            transaction.update(memory, Record(replace(memory, content="new", revision=2)), ChangeAction.UPDATED)
+        with store.transaction() as transaction:
+            transaction.update(other, Record(replace(other, title="T", revision=2)), ChangeAction.UPDATED)
+
+        assert store.memories.get([memory.id], reach=reach_of())[memory.id] == memory
+        with store.transaction() as transaction:
+            [put] = transaction.put_away([memory], Status.EXPIRED)
+        assert (put.content, put.status) == ("old", Status.EXPIRED)
 
     def test_an_erasure_is_remembered(self, store: MetadataStore, clock: Clock) -> None:
         """While it runs with the owner, afterwards with the receipt alone, and then for a while."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import BackendClosedError, ErasureRunningError
 from memsvc.domain.files import File, FileCategory, FileFilter, folded
+from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
-from memsvc.ports.metadata import MetadataStore, UniquenessRaceError
+from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, reach_of
@@ -51,6 +53,20 @@ class StoreFilesContract(StoreSeams):
         with store.transaction() as transaction:
             assert file == transaction.files.get(file.id, reach=ADA)
             assert {file.id: file} == transaction.files.stored(OWNER, [file.id, "x"])
+
+    def test_writing_files_is_part_of_the_transaction(self, store: MetadataStore) -> None:
+        """Whoever keeps what writes files knows what was inserted since, and leaves nothing of a part that fails."""
+        ref = FileRef(FileCategory.CHART.value, "f")
+        with store.transaction() as transaction:
+            files = transaction.files
+            file = files.insert(factories.file())
+            transaction.insert([Record(factories.memory(file_refs=(ref,)), is_unique=False)])
+            assert files.referred_to(OWNER, [ref]) == {ref}
+            with suppress(ZeroDivisionError), transaction.savepoint():
+                files.delete([file])
+                raise ZeroDivisionError
+
+        assert [file.name] == listed(store)
 
     def test_files_stay_within_their_reach(self, store: MetadataStore) -> None:
         """Another owner or project is another place, whatever is asked for."""

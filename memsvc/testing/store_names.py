@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
-from memsvc.ports.metadata import ContentName, MetadataStore, Record, UniquenessRaceError
+from memsvc.ports.metadata import (
+    ContentName,
+    MetadataStore,
+    Record,
+    RequestRecord,
+    Transaction,
+    UniquenessRaceError,
+)
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, revise
 
@@ -151,3 +159,51 @@ class StoreNamesContract(StoreSeams):
         assert last() == one.row
         purge(store, one)
         assert [last(), last(""), last("s"), last(project="web-2")] == [None] * 4
+
+    def test_names_of_a_transaction_are_known_to_it(self, store: MetadataStore) -> None:
+        """What one part took the next ones find taken, and what a part took that failed they find free."""
+        with store.transaction() as transaction:
+            assert transaction.find_keys(OWNER, [("", "k"), ("", "lost")]) == {}
+            [one] = _taken(transaction, "k")
+            with suppress(_StopError), transaction.savepoint():
+                _taken(transaction, "lost")
+                raise _StopError
+
+            assert transaction.find_keys(OWNER, [("", "k"), ("", "lost")]) == {("", "k"): one}
+            assert transaction.find_contents(OWNER, [_name(one)]) == {_name(one): one}
+            assert transaction.last_row(OWNER, "", "s") == one.row
+            assert transaction.recall_request(OWNER, "Create", "k") == RequestRecord("digest", one.id)
+            assert transaction.recall_request(OWNER, "Create", "lost") is None
+            with pytest.raises(UniquenessRaceError), transaction.savepoint():
+                transaction.insert([Record(factories.memory("other", key="k"))])
+            [two] = _taken(transaction, "lost")
+
+        assert store.memories.by_rows([one.row, two.row], reach=ADA) == {one.row: one, two.row: two}
+        with store.transaction() as transaction:
+            assert transaction.recall_request(OWNER, "Create", "lost") == RequestRecord("digest", two.id)
+
+    def test_a_free_name_is_taken_once(self, store: MetadataStore) -> None:
+        """Also when it was looked for before, two at once cannot have it."""
+        twice = [Record(factories.memory(content, key="k")) for content in ("one", "two")]
+        with store.transaction() as transaction:
+            assert transaction.find_keys(OWNER, [("", "k")]) == {}
+            assert transaction.find_contents(OWNER, [_name(one.memory) for one in twice]) == {}
+            with pytest.raises(UniquenessRaceError), transaction.savepoint():
+                transaction.insert(twice)
+
+        assert store.feed.head() == 0
+
+
+class _StopError(Exception):
+    """Ends a part early."""
+
+
+def _taken(transaction: Transaction, key: str) -> list[Memory]:
+    """Look for a key, its content and the request that brings both, and take them."""
+    memory = factories.memory(f"content of {key}", key=key, session_id="s")
+    assert transaction.recall_request(OWNER, "Create", key) is None
+    assert transaction.find_keys(OWNER, [("", key)]) == {}
+    assert transaction.find_contents(OWNER, [_name(memory)]) == {}
+    written = transaction.insert([Record(memory)])
+    transaction.remember_request(OWNER, "Create", key, RequestRecord("digest", memory.id))
+    return written

@@ -89,6 +89,15 @@ class StoreSessionsContract(StoreSeams):
 
         assert store.sessions.get(given.name) == changed
 
+    def test_writing_sessions_is_part_of_the_transaction(self, store: MetadataStore) -> None:
+        """Whoever keeps what writes them knows what was inserted since."""
+        [session] = _opened(store, _session())
+        with store.transaction() as transaction:
+            sessions = transaction.sessions
+            [memory] = transaction.insert([Record(factories.memory(kind=Kind.MESSAGE), is_unique=False)])
+            sessions.append(session, [line := MessageRecord(memory.row, 1, Role.USER, 1)])
+            assert sessions.are_live([Message(line, memory)])
+
     def test_a_name_is_exact_and_taken_once(self, store: MetadataStore) -> None:
         """Another owner, project or spelling is another session; the agent is no part of the name."""
         _opened(store, _session("s", "web", "a"), _session("s"), _session("s", user_id="ada-2"), _session("S", "web"))

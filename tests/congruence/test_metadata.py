@@ -25,7 +25,7 @@ from memsvc.domain.reminder import Recurrence, Reminder
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings
-from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
+from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import insert
@@ -259,3 +259,71 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, database: str
             rows = [change.row for change in changes]
             one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
             assert one == other
+
+
+def _write(transaction: Transaction, number: int, memory: Memory) -> str:
+    """Write as one of several writers of a transaction does: look first, then insert what is free; say what was."""
+    owner, project = memory.scope.owner, memory.scope.project_id
+    name = ContentName(project, memory.kind.value, memory.content_hash)
+    request = (owner, "Create", f"{number % 4}")
+    with transaction.savepoint():
+        answer = transaction.recall_request(*request) if number % 6 else None
+        bearers = transaction.find_keys(owner, [(project, memory.key)]) if memory.key and number % 5 else {}
+        holders = transaction.find_contents(owner, [name]) if number % 3 else {}
+        last = transaction.last_row(owner, project, memory.scope.session_id)
+        found = [*bearers.values(), *holders.values()]
+        if not found:
+            found = transaction.insert([Record(replace(memory, previous_row=last), is_unique=bool(number % 3))])
+        elif number % 2:
+            after = replace(found[0], title=f"{number}", revision=found[0].revision + 1)
+            transaction.update(found[0], Record(after, is_unique=False), ChangeAction.UPDATED)
+        transaction.remember_request(*request, RequestRecord(f"{number}", f"{len(found)}"))
+        if number % 7 == 6:
+            raise _StopError
+    return str((answer, transaction.recall_request(*request), found, last, transaction.position, transaction.changes))
+
+
+class _StopError(Exception):
+    """Takes a part of a transaction back."""
+
+
+def _group(store: MetadataStore, writers: list[tuple[int, Memory]]) -> list[str]:
+    outcomes: list[str] = []
+    try:
+        with store.transaction() as transaction:
+            for number, memory in writers:
+                try:
+                    outcomes.append(_write(transaction, number, memory))
+                except _StopError:
+                    outcomes.append("taken back")
+                except UniquenessRaceError:
+                    outcomes.append("race")
+                    if number % 4 == 3:
+                        raise
+    except UniquenessRaceError:
+        outcomes.append("void")
+    return outcomes
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@settings(max_examples=40, deadline=None)
+@given(
+    groups=st.lists(
+        st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=1, max_size=9), min_size=1, max_size=6
+    )
+)
+def test_groups_agree(
+    tmp_path_factory: pytest.TempPathFactory, database: str, groups: list[list[tuple[int, int]]]
+) -> None:
+    """Writers that share a transaction see each other and fail alone, whatever of them waits to be written."""
+    with ExitStack() as stack:
+        dicts, sql = _open(stack, tmp_path_factory.mktemp("groups"), database)
+        for group in groups:
+            writers = [(number, some_memory(seed)) for number, seed in group]
+            assert _group(sql, writers) == _group(dicts, writers)
+
+        changes = dicts.feed.since(0, limit=10**6)
+        assert sql.feed.since(0, limit=10**6) == changes
+        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
+        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
+        assert sql.feed.head() == dicts.feed.head()

@@ -260,7 +260,7 @@ def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerPr
     from memsvc.domain.scope import Scope  # noqa: PLC0415
 
     scope = types.Scope(user_id=user)
-    create(stubs, scope, "old")
+    old = create(stubs, scope, "old")
     owner = Scope(user).owner
     with closing(sqlite3.connect(server.data_dir / "metadata" / "memsvc.db", timeout=TIMEOUT)) as database:
         values = (owner_digest(owner), owner, "r", 1, None, '[""]', "")
@@ -269,6 +269,9 @@ def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerPr
     refusal = refused(
         stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="new"))
     )
-    assert (grpc.StatusCode.FAILED_PRECONDITION, "ERASURE_RUNNING") == (refusal.code, refusal.reason)
+    changed = pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=old.id, content="changed"))
+    for one in (refusal, refused(stubs.memory.UpdateMemory, changed)):
+        assert (grpc.StatusCode.FAILED_PRECONDITION, "ERASURE_RUNNING") == (one.code, one.reason)
+    assert ["old"] == [memory.content for memory in list_all(stubs, scope)]
     assert erase(stubs, user, confirm=True).clean
     assert "new" == create(stubs, scope, "new").content

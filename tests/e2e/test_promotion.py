@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import promotion_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -60,6 +61,53 @@ def test_a_promotion_is_done_once(stubs: Stubs, user: str) -> None:
     for memory in (first.source, first.memory):
         refusal = refused(stubs.lifecycle.PromoteMemory, pb.PromoteMemoryRequest(scope=scope, id=memory.id))
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("id",)) == (refusal.code, refusal.fields)
+
+
+@pytest.mark.parametrize(
+    ("older", "said", "edited", "value"),
+    [
+        ("小王住在北京。", "小王搬到了上海。", "小王搬到了深圳。", "深圳"),
+        ("Anna lives in Lisbon.", "Anna has moved to Porto.", "Anna has moved to Faro.", "faro"),
+    ],
+)
+def test_a_conflict_goes_on_with_what_is_promoted(
+    stubs: Stubs, user: str, older: str, said: str, edited: str, value: str
+) -> None:
+    """The question stays open, by the new memory's words, and can be settled."""
+    scope = types.Scope(user_id=user)
+    old, source = create(stubs, scope, older), create(stubs, scope, said, layer=SHORT)
+    new = promote(stubs, scope, source, content=edited).memory
+
+    asked = conflicts_pb.ListConflictsRequest(scope=scope)
+    [conflict] = stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts
+    assert (old.id, new.id, value) == (conflict.older_memory_id, conflict.newer_memory_id, conflict.newer_value)
+    settling = conflicts_pb.ResolveConflictRequest(
+        scope=scope, conflict_id=conflict.id, resolution=conflicts_pb.CONFLICT_RESOLUTION_CONFIRM
+    )
+    stubs.memory.ResolveConflict(settling, timeout=TIMEOUT)
+    assert new.id == get(stubs, scope, old.id).superseded_by_id
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("小王住在北京。小王有一只狗。", "小王搬到了上海。"),
+        ("Anna lives in Lisbon. Anna has a dog.", "Anna has moved to Porto."),
+        ("Anna lives in Lisbon.", "Anna has moved to Porto."),
+    ],
+)
+def test_no_conflict_stays_with_what_is_put_away(stubs: Stubs, user: str, older: str, newer: str) -> None:
+    """One over the source, and one that the better words do not speak of, are closed."""
+    scope = types.Scope(user_id=user)
+    says_more = older.count(".") + older.count("。") > 1
+    layers = (SHORT, LONG) if says_more else (LONG, SHORT)
+    old, new = (create(stubs, scope, said, layer=layer) for said, layer in zip((older, newer), layers, strict=True))
+    promote(stubs, scope, old if says_more else new, content="" if says_more else "The kettle is blue.")
+
+    asked = conflicts_pb.ListConflictsRequest(scope=scope, states=[conflicts_pb.CONFLICT_STATE_CLOSED])
+    assert len(stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts) == 1
+    assert not stubs.memory.ListConflicts(conflicts_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
+    assert get(stubs, scope, new.id if says_more else old.id).status == types.MEMORY_STATUS_ACTIVE
 
 
 def test_nothing_changes_when_a_promotion_is_refused(stubs: Stubs, user: str) -> None:

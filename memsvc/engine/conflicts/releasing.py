@@ -21,22 +21,20 @@ class Releasing:
         self._settling = settling
 
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> None:
-        """Free the memory that *before* superseded and *after*, which says what was said at *since*, does not.
+        """Free the memories that *before* superseded and *after*, which says what was said at *since*, does not.
 
         A DEPRECATED one is ACTIVE again, CONFLICTED when conflicts that were settled since still stand. It is true for
         as long as before, and has its key back where that went over to *before* and is free. Any other keeps its
-        status and loses the link. All of it is one revision.
+        status and loses the link. All of it is one revision of each.
         """
-        old = _let_go(transaction, before, after)
-        if old is None:
-            return
-        values: dict[str, Any] = {"superseded_by_id": ""}
-        if old.status is Status.DEPRECATED:
-            values["key"] = _key_back(transaction, old, before, after)
-            if _was_ended(old, before, after, since):
-                values["valid_to"] = None
-            values["status"] = self._status(transaction, replace(old, **values), since)
-        self._superseding.changed(transaction, old, values)
+        for old in _let_go(transaction, before, after):
+            values: dict[str, Any] = {"superseded_by_id": ""}
+            if old.status is Status.DEPRECATED:
+                values["key"] = _key_back(transaction, old, before, after)
+                if _was_ended(old, before, after, since):
+                    values["valid_to"] = None
+                values["status"] = self._status(transaction, replace(old, **values), since)
+            self._superseding.changed(transaction, old, values)
 
     def _status(self, transaction: Transaction, freed: Memory, since: datetime) -> Status:
         """Return the status of a freed memory, once its conflicts are open that stand.
@@ -48,17 +46,19 @@ class Releasing:
         return Status.CONFLICTED if self._settling.reopen(transaction, marked, since=since) else Status.ACTIVE
 
 
-def _let_go(transaction: Transaction, before: Memory, after: Memory) -> Memory | None:
-    """Return the memory that *before* superseded and *after* does not, or None.
+def _let_go(transaction: Transaction, before: Memory, after: Memory) -> list[Memory]:
+    """Return the memories that *before* superseded and *after* does not: the one that it names first.
 
-    There is none when *after* names one that was removed for good since: then *before* took over what that superseded.
+    All of them when *after* superseded none. There is none when *after* names one that was removed for good since: then
+    *before* took over what that superseded.
     """
     if before.supersedes_id in {"", after.supersedes_id}:
-        return None
+        return []
     if after.supersedes_id and neighbour(transaction, after, after.supersedes_id) is None:
-        return None
-    old = neighbour(transaction, before, before.supersedes_id)
-    return old if old is not None and old.superseded_by_id == before.id else None
+        return []
+    olds = transaction.superseded_by(before.scope.owner, before.id)
+    named = [old for old in olds if old.id == before.supersedes_id]
+    return named if after.supersedes_id else named + [old for old in olds if old.id != before.supersedes_id]
 
 
 def _key_back(transaction: Transaction, old: Memory, before: Memory, after: Memory) -> str:

@@ -11,6 +11,7 @@ from memsvc.domain.history import is_valid_at
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
+from memsvc.domain.statements import Statement
 from memsvc.engine.conflicts.stating import contradiction, is_elsewhere, states_more
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import Transaction
@@ -52,6 +53,18 @@ class Settling:
             if kept is None and older is not None and older.id != gone:
                 released[older.id] = self.release(transaction, older)
         return released
+
+    def hand_over(self, transaction: Transaction, source: Memory, heir: Memory) -> None:
+        """Settle the open conflicts of a memory that was put away since *heir* was made of it.
+
+        Where it was the newer one, *heir* takes its place if that contradicts the older one, too.
+        """
+        for conflict in transaction.open_conflicts(source.scope.owner, [source.id]):
+            older, _ = self.sides(transaction, conflict)
+            found = None if older is None or conflict.newer_id != source.id else contradiction(older, heir)
+            if found is not None:
+                transaction.settle_conflicts([_held_by(conflict, heir, found)])
+        self.after(transaction, [source, heir])
 
     def settled(self, conflict: Conflict, state: ConflictState) -> Conflict:
         """Return *conflict* as settled now."""
@@ -101,23 +114,26 @@ class Settling:
             return None
         if older.status is Status.ACTIVE and not (is_elsewhere(older, holder) or states_more(older, found[0])):
             return None
-        if holder.id == newer.id:
-            return conflict
-        before, said = found
-        return replace(
-            conflict,
-            newer_id=holder.id,
-            rule=said.rule,
-            topic=said.topic,
-            older_value=before.value,
-            newer_value=said.value,
-        )
+        return conflict if holder.id == newer.id else _held_by(conflict, holder, found)
 
     @staticmethod
     def sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
         """Return the older and the newer memory of a conflict, as they are stored."""
         reach = Reach(conflict.owner, tuple(dict.fromkeys((conflict.project_id, ""))))
         return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)
+
+
+def _held_by(conflict: Conflict, holder: Memory, found: tuple[Statement, Statement]) -> Conflict:
+    """Return the conflict as it goes on with *holder* as the newer memory, by what was *found* to contradict."""
+    before, said = found
+    return replace(
+        conflict,
+        newer_id=holder.id,
+        rule=said.rule,
+        topic=said.topic,
+        older_value=before.value,
+        newer_value=said.value,
+    )
 
 
 def _holder(transaction: Transaction, conflict: Conflict, newer: Memory) -> Memory | None:

@@ -59,7 +59,10 @@ class Superseding:
         return {} if new.valid_to is not None and new.valid_to <= ended else {"valid_from": ended}
 
     def relink(self, transaction: Transaction, memory: Memory) -> None:
-        """Make the links of a memory agree with the other ends, and let go of those that do not know of it."""
+        """Make the links of a memory agree with the other ends, and let go of those that do not know of it.
+
+        Of several that it superseded it names another one then.
+        """
         if memory.superseded_by_id:
             successor = neighbour(transaction, memory, memory.superseded_by_id)
             if successor is None:
@@ -69,7 +72,9 @@ class Superseding:
         if memory.supersedes_id:
             old = neighbour(transaction, memory, memory.supersedes_id)
             if old is None or old.superseded_by_id != memory.id:
-                self.changed(transaction, memory, {"supersedes_id": ""})
+                others = transaction.superseded_by(memory.scope.owner, memory.id)
+                named = next((one.id for one in others if one.id not in memory.derived_from), "")
+                self.changed(transaction, memory, {"supersedes_id": named})
 
     def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
         """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
@@ -105,19 +110,20 @@ class Superseding:
         true until *gone* was is true for as long as that would have been. What was merged into it stays
         ARCHIVED, and can be restored.
         """
-        before = neighbour(transaction, gone, gone.supersedes_id)
         after = neighbour(transaction, gone, gone.superseded_by_id)
-        if before is not None and before.superseded_by_id == gone.id:
-            values: dict[str, Any] = {"superseded_by_id": "" if after is None else after.id}
-            if before.valid_to is not None and before.valid_to == gone.valid_from:
-                values["valid_to"] = gone.valid_to
-            self.changed(transaction, before, values)
+        olds = transaction.superseded_by(gone.scope.owner, gone.id)
+        merged = set(gone.derived_from) - {gone.supersedes_id}
+        for old in olds:
+            values: dict[str, Any] = {"superseded_by_id": ""}
+            if old.id not in merged:
+                values["superseded_by_id"] = "" if after is None else after.id
+                if old.valid_to is not None and old.valid_to == gone.valid_from:
+                    values["valid_to"] = gone.valid_to
+            self.changed(transaction, old, values)
         if after is not None and after.supersedes_id == gone.id:
-            self.changed(transaction, after, {"supersedes_id": "" if before is None else before.id})
-        for memory_id in gone.derived_from:
-            original = neighbour(transaction, gone, memory_id)
-            if original is not None and original.superseded_by_id == gone.id:
-                self.changed(transaction, original, {"superseded_by_id": ""})
+            names = [old.id for old in olds if old.id not in merged]
+            named = gone.supersedes_id if gone.supersedes_id in names else next(iter(names), "")
+            self.changed(transaction, after, {"supersedes_id": named})
 
     def changed(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
         """Give a memory these *values* as its next revision, or leave it when it has them; return it as it is then."""

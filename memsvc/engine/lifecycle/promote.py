@@ -13,6 +13,7 @@ from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.conflicts.finding import found
+from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, derived
 from memsvc.engine.write.provenance import Sources
@@ -37,6 +38,7 @@ class Promote:
         self._recording = recording
         self._requests = requests
         self._reads = reads
+        self._settling = Settling(recording, drafting.now)
 
     def promote(
         self,
@@ -118,6 +120,7 @@ class Promote:
         if holder is not None:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._recording.linked(transaction, [record]))
+        self._settling.hand_over(transaction, archived, new)
         return [Placed(new, Outcome.CREATED), Placed(archived, Outcome.UPDATED)]
 
 

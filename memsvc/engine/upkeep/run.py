@@ -8,12 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
-from memsvc.domain.errors import BackendClosedError, CapabilityMissingError, MaintenanceRunningError, MemsvcError
+from memsvc.domain.errors import (
+    BackendClosedError,
+    CapabilityMissingError,
+    ErasureRunningError,
+    MaintenanceRunningError,
+    MemsvcError,
+)
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import Leadership, Leading
-from memsvc.engine.upkeep.step import BEGINNING, Step
+from memsvc.engine.upkeep.step import BEGINNING, Applied, Step
 from memsvc.engine.upkeep.step_counts import StepCounts
 
 OPERATION = "Maintenance"
@@ -164,9 +170,20 @@ class Maintenance:
         while batch := list(islice(waiting, step.batch)):
             COURTESY.give_way()
             run.leadership.require()
-            applied = step.apply(batch)
+            applied = _applied(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)
             yield applied.changed
+
+
+def _applied(step: Step, batch: Sequence[Due]) -> Applied:
+    """Apply a batch; where somebody in it is being erased, what is others' is done all the same."""
+    try:
+        return step.apply(batch)
+    except ErasureRunningError:
+        if len(batch) == 1:
+            return Applied((), 1)
+    parts = [_applied(step, [one]) for one in batch]
+    return Applied(tuple(one for part in parts for one in part.changed), sum(part.skipped for part in parts))
 
 
 def _with_due(tally: Tally, due: int) -> Tally:

@@ -131,36 +131,55 @@ class Committer:
 
     def _commit(self, group: Sequence[_Task], attempts: int = _ATTEMPTS) -> None:
         try:
-            done = self._run(group)
-        except UniquenessRaceError as race:
+            done, changed = self._run(group)
+        except (BackendUnavailableError, BackendClosedError) as error:
+            self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers, who raise it
             if len(group) > 1:
+                # What one of them wrote may have failed in the end, when it went in with what the others wrote.
                 for task in group:
                     self._commit((task,))
+            elif not isinstance(error, UniquenessRaceError):
+                self._fail(group, error)
             elif attempts > 1:
                 self._commit(group, attempts - 1)
             else:
                 failure = BackendUnavailableError("metadata", retry_seconds=0.1)
-                failure.__cause__ = race
-                group[0].answer.set_exception(failure)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers, who raise it
-            for task in group:
-                task.answer.set_exception(error)
+                failure.__cause__ = error
+                self._fail(group, failure)
+        else:
+            self._conclude(group, done, changed)
+
+    @staticmethod
+    def _fail(group: Sequence[_Task], error: Exception) -> None:
+        for task in group:
+            task.answer.set_exception(error)
+
+    def _run(self, group: Sequence[_Task]) -> tuple[list[_Done], AbstractSet[str] | None]:
+        """Commit a group; return what became of each work, and whose memories were changed, None when none were."""
+        with self._store.transaction() as transaction:
+            done = [_attempt(task, transaction) for task in group]
+            changed = transaction.owners if transaction.position else None
+        return done, changed
+
+    def _conclude(self, group: Sequence[_Task], done: list[_Done], changed: AbstractSet[str] | None) -> None:
+        """Answer for a group that is durable: whatever fails from here on, its works must not be run again."""
+        try:
+            if changed is not None:
+                self._tell(changed)
+            if not all(one.position or one.error for one in done):
+                head = self._store.feed.head()
+                done = [one if one.position or one.error else _Done(one.value, head) for one in done]
+        except Exception as error:  # noqa: BLE001 - the callers raise it
+            self._fail(group, error)
         else:
             self._answer(group, done)
 
-    def _run(self, group: Sequence[_Task]) -> list[_Done]:
-        with self._store.transaction() as transaction:
-            done = [_attempt(task, transaction) for task in group]
-            position, owners = transaction.position, transaction.owners
-        if position:
-            for told in self._owners_listeners:
-                told(owners)
-            for listener in self._listeners:
-                listener()
-        if all(one.position or one.error for one in done):
-            return done
-        head = self._store.feed.head()
-        return [one if one.position or one.error else _Done(one.value, head) for one in done]
+    def _tell(self, owners: AbstractSet[str]) -> None:
+        for told in self._owners_listeners:
+            told(owners)
+        for listener in self._listeners:
+            listener()
 
     @staticmethod
     def _answer(group: Sequence[_Task], done: Sequence[_Done]) -> None:

@@ -17,9 +17,9 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.sides import VectorSide
 from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.vector_entries import VectorEntries
+from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record

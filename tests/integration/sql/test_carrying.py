@@ -128,6 +128,24 @@ def test_failure_is_told_and_tried_again(driver: SqliteDriver, caplog: pytest.Lo
         carrier.close()
 
 
+def test_commit_is_none_the_worse_when_no_thread_can_be_had(
+    driver: SqliteDriver, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not told of as a failure, after which it would be repeated; the next rows have a thread again."""
+
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    with closing(driver.connect()) as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            write(driver, connection, ROWS)
+        assert "can't start new thread" in caplog.text
+        write(driver, connection, ROWS)
+        until(lambda: rows_without_log(path) == 2 * ROWS)
+
+
 def test_commit_is_none_the_worse_when_the_file_cannot_grow(
     driver: SqliteDriver, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,7 +14,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.sides import LexicalSide
+from memsvc.engine.index.lexical_side import LexicalSide
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.backend import BackendContext

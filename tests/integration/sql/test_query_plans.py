@@ -157,6 +157,7 @@ USES: dict[str, Use] = {
     "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
     "transaction.get": _in_transaction(lambda transaction: transaction.get("a", reach=ADA)),
+    "superseded_by": _in_transaction(lambda transaction: transaction.superseded_by(OWNER, "a")),
     "last_row": _in_transaction(lambda transaction: transaction.last_row(OWNER, "", "s")),
     "insert": lambda store: insert(store, factories.memory("new", keywords=(Keyword("b", 1.0),), tags=("b",))),
     "update": _update,

@@ -188,6 +188,24 @@ def test_gap_in_a_chain_is_closed(desk: Desk) -> None:
     assert back.status is Status.ACTIVE
 
 
+@pytest.mark.parametrize("contents", [("v1", "other v1", "v2", "v3"), ("一", "别的一", "二", "三")])
+def test_several_that_one_superseded_are_all_freed(desk: Desk, contents: tuple[str, ...]) -> None:
+    """When it is removed for good they are of its successor, and can be restored without one."""
+    first, other, new = (desk.create(content).memory for content in contents[:3])
+    link(desk, first, new)
+    link(desk, other, new)
+    last, _ = supersede(desk, stored(desk, new), contents[3])
+    delete(desk, new, hard=True)
+
+    assert [stored(desk, one).superseded_by_id for one in (first, other)] == [last.id, last.id]
+    assert stored(desk, last).supersedes_id == first.id
+    delete(desk, first, hard=True)
+    delete(desk, last, hard=True)
+    assert (stored(desk, other).status, stored(desk, other).superseded_by_id) == (Status.DEPRECATED, "")
+    back = desk.writing.revise.restore(ADA, other.id, expected_revision=0, options=WriteOptions()).memory
+    assert back.status is Status.ACTIVE
+
+
 def test_new_memory_is_compared(desk: Desk) -> None:
     """It may contradict others than the one it supersedes; that one is no conflict."""
     first = desk.create("Anna lives in Lisbon.").memory

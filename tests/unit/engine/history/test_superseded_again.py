@@ -62,6 +62,23 @@ def test_stated_beginning_is_taken_back(archive: Archive) -> None:
     assert (stored(archive, old).valid_to, stored(archive, old).status) == (None, Status.ACTIVE)
 
 
+@pytest.mark.parametrize("contents", [("v1", "v2", "v3"), ("一", "二", "三")])
+def test_all_that_were_superseded_are_let_go(archive: Archive, contents: tuple[str, ...]) -> None:
+    """Not only the one that the new memory names; one that goes back by itself leaves the name to another."""
+    first, second, new = (archive.create(content) for content in contents)
+    link(archive, first, new)
+    link(archive, second, new)
+    archive.rollback(first, 1)
+    assert stored(archive, new).supersedes_id == second.id
+
+    link(archive, stored(archive, first), new)
+    archive.rollback(new, 1)
+    for memory in (first, second):
+        freed = stored(archive, memory)
+        assert (freed.status, freed.superseded_by_id, freed.valid_to) == (Status.ACTIVE, "", None)
+    assert stored(archive, new).supersedes_id == ""
+
+
 def test_deleted_memory_stays_deleted(archive: Archive) -> None:
     """It is let go, and a restore makes it ACTIVE."""
     old, new = archive.create("v1"), archive.create("v2")

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MaintenanceRunningError
+from memsvc.domain.errors import (
+    BackendUnavailableError,
+    CapabilityMissingError,
+    ErasureRunningError,
+    MaintenanceRunningError,
+)
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
@@ -138,6 +143,22 @@ class Counting(Failing):
         return Part((due,), "" if after else str(now))
 
 
+class Refused(Counting):
+    """A step of one part with four changes; those of the second user are refused, and all that come with them."""
+
+    batch = 4
+
+    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+        """Return all at once."""
+        return Part(tuple(Due(self.kind, Reason.UNREAD, Scope(f"user {n}"), str(now), limit) for n in range(4)))
+
+    def apply(self, due: Sequence[Due]) -> Applied:
+        """Refuse the second user's."""
+        if any(one.scope.user_id == "user 1" for one in due):
+            raise ErasureRunningError
+        return Applied(tuple(due))
+
+
 def maintenance(leases: Leases, clock: Clock, *steps: Step) -> tuple[Maintenance, Leading, Performance]:
     """Return what runs *steps*."""
     names = iter("abc")
@@ -160,6 +181,19 @@ def test_a_step_that_fails_does_not_hinder_the_others(tmp_path: Path) -> None:
         assert {one.layer: one.durations.errors for one in performance.report()} == {"archive": 0, "expire": 1}
         with pytest.raises(CapabilityMissingError):
             next(run.run(EVERYBODY, (PROMOTE,), Doing.PERFORM))
+
+
+def test_a_user_who_is_being_erased_does_not_hinder_the_others(tmp_path: Path) -> None:
+    """What is due of others in the same part is done, and the step has not failed."""
+    clock = Clock()
+    with open_desk("inproc", tmp_path, clock) as desk:
+        run, _, _ = maintenance(desk.store.leases, clock, Refused())
+
+        told = list(run.run(EVERYBODY, (), Doing.PERFORM))
+
+        assert [one.scope.user_id for progress in told for one in progress.changes] == ["user 0", "user 2", "user 3"]
+        tally = told[-1].tallies[ARCHIVE]
+        assert (tally.due, tally.changed, tally.skipped, tally.failure) == (4, 3, 1, "")
 
 
 def test_a_leader_that_is_gone_is_succeeded(tmp_path: Path) -> None:

@@ -89,6 +89,29 @@ def test_a_failing_work_fails_alone(desk: Desk) -> None:
     assert desk.store.feed.head() == 1
 
 
+def test_what_is_durable_is_not_repeated(desk: Desk) -> None:
+    """Also when it cannot be told how far the store is: a caller hears of that, and nothing is done twice."""
+    committer, blocked, runs = desk.writing.committer, _Blocked(), [0, 0]
+
+    def work(transaction: Transaction, number: int) -> None:
+        runs[number] += 1
+        transaction.insert([_insert(f"memory {number}")])
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        committer.on_commit(fail)
+        answers = [pool.submit(committer.submit, lambda tx, n=n: work(tx, n)) for n in range(2)]
+        _queue_up(committer, 2)
+        blocked.release.set()
+        assert [type(answer.exception()) for answer in answers] == [ZeroDivisionError] * 2
+
+    assert (runs, desk.store.feed.head()) == ([1, 1], 2)
+
+
 def test_a_lost_race_is_repeated(desk: Desk) -> None:
     """A work that loses a race for uniqueness runs again in a fresh transaction."""
     seen: list[Transaction] = []
