@@ -15,10 +15,10 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from backends.qdrant.plain import PLAIN, parted
 from backends.qdrant.whole import Part, parts_of
 from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
 
 Condition: TypeAlias = dict[str, object]
@@ -26,6 +26,8 @@ Condition: TypeAlias = dict[str, object]
 
 OWNER, PROJECT, VIEW, STATUS = "owner", "project_id", "view", "status"
 TERMS = "terms"
+PLAIN = "plain"
+"""1 where the memory is plain, and absent where it is not."""
 NOTHING: Condition = {"has_id": []}
 """The condition that no point meets."""
 

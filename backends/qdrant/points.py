@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from backends.qdrant.filters import OWNER, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, terms_of
-from backends.qdrant.plain import PLAIN, is_plain
+from backends.qdrant.filters import OWNER, PLAIN, PROJECT, SEALED_TERM, STATUS, TERMS, VIEW, bounded_term, terms_of
 from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
+from memsvc.domain.plain import is_plain
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import VectorEntry
 

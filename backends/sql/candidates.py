@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sqlalchemy as sa
 
+from backends.sql.tables import IS_PLAIN, ONE, ZERO, memories
 from backends.sql.versions import Versions
 from memsvc.domain.memory import Memory
+from memsvc.domain.plain import is_plain
 from memsvc.domain.query import candidate_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 
-COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "id")
-"""The columns of the table of memories, as `keep` expects them."""
+COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "plain", "id")
+"""What `keep` expects of a memory, in this order."""
+SELECTED = tuple(sa.case((IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
+"""`COLUMNS` out of the table of memories."""
 
-_OWNER, _PROJECT = WIDTH, WIDTH + 1
+_OWNER, _PROJECT, _PLAIN = range(WIDTH, WIDTH + 3)
 _FIRST_SIZE = 1_024
 _REMEMBERED = 16_384
 """Changes that only a reader who is under way needs to know of; when there were more it keeps nothing."""
@@ -29,7 +35,7 @@ _SPARE_NAMES = 65_536
 
 
 class CandidateColumns:
-    """A table of some 190 bytes for each memory, the place of a memory being its row modulo the size of the table.
+    """A table of some 200 bytes for each memory, the place of a memory being its row modulo the size of the table.
 
     Rows are given out in order, and of those with the same place the latest has it. What is known of a memory lies
     together: a search looks at hundreds all over the table. `Versions` says in which order to read, keep and forget.
@@ -70,6 +76,13 @@ class CandidateColumns:
         missing: list[int] = [] if len(found) == len(wanted) else wanted[~is_here].tolist()
         return _within(reach, found), missing
 
+    def plain(self, rows: Rows, reach: Reach) -> AbstractSet[int]:
+        """Return those of *rows*, which differ, that are known to lie within the reach and to be plain."""
+        if not self._capacity:
+            return frozenset()
+        found, _ = self.found(rows, reach)
+        return frozenset(found.where(found.numbers[:, _PLAIN] == 1).rows.tolist())
+
     def keep(self, rows: Collection[Sequence[Any]], version: int) -> None:
         """Keep *rows*, each with the values of `COLUMNS`, but for those that were changed after *version*."""
         if not self._capacity or not rows:
@@ -107,7 +120,7 @@ class CandidateColumns:
         self._allocate(min(_FIRST_SIZE, self._capacity))
 
     def _allocate(self, size: int) -> None:
-        self._numbers: Integers = np.full((size, WIDTH + 2), ABSENT, dtype=np.int64)
+        self._numbers: Integers = np.full((size, WIDTH + 3), ABSENT, dtype=np.int64)
         self._ids: npt.NDArray[np.object_] = np.empty(size, dtype=object)
 
     def _make_room(self, count: int) -> None:
@@ -143,14 +156,15 @@ def row_of_memory(memory: Memory) -> tuple[Any, ...]:
     """Return the row with the values of `COLUMNS`."""
     c, scope = candidate_of(memory), memory.scope
     numbers = (c.row, c.previous_row, c.importance, c.access_count, c.create_time, c.event_time)
-    return (*numbers, c.session_id, c.speaker, c.layer, c.status, scope.owner, scope.project_id, c.memory_id)
+    texts = (c.session_id, c.speaker, c.layer, c.status, scope.owner, scope.project_id)
+    return (*numbers, *texts, int(is_plain(memory)), c.memory_id)
 
 
 def _in_columns(rows: Collection[Sequence[Any]], names: Names) -> tuple[Integers, npt.NDArray[np.object_]]:
-    *columns, ids = zip(*rows, strict=True)
-    plain = [[ABSENT if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
+    *columns, are_plain, ids = zip(*rows, strict=True)
+    numbers = [[ABSENT if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
     texts = [list(map(names.number, column)) for column in columns[len(NUMBERS) :]]
-    return np.array([*plain, *texts], dtype=np.int64).T, objects(ids)
+    return np.array([*numbers, *texts, are_plain], dtype=np.int64).T, objects(ids)
 
 
 def _within(reach: Reach, found: Candidates) -> Candidates:

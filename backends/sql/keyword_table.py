@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
+from backends.sql.candidates import CandidateColumns
 from backends.sql.dialect import is_listed, list_parameter, truncated, unindexed
 from backends.sql.filters import condition
 from backends.sql.tables import memories, memory_keywords
 from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import Filter
+from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
 
 _SCALE = 1_000_000_000
@@ -21,21 +25,49 @@ _PER_WEIGHT = 0.3
 _PER_MATCH = 0.2
 
 
-def search_keywords(
-    connection: sa.Connection, terms: Sequence[str], reach: Reach, where: Filter | None, limit: int
-) -> list[Hit]:
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which memories of a search match.
+
+    Attributes:
+        reach: Where they lie.
+        where: What they meet; None: nothing in particular.
+        known: What is kept of memories: of plain ones, most of them, it is known whether they match.
+    """
+
+    reach: Reach
+    where: Filter | None
+    known: CandidateColumns
+
+    def among(self, connection: sa.Connection, rows: Sequence[int]) -> AbstractSet[int]:
+        """Return those of *rows* that match."""
+        is_met_by_plain = self.where is None or not parted(self.where)[1]
+        found = self.known.plain(rows, self.reach) if is_met_by_plain else frozenset[int]()
+        if unknown := [row for row in rows if row not in found]:
+            parameters = {"rows": list_parameter(unknown)}
+            found |= set(connection.execute(self._statement(), parameters).scalars())
+        return found
+
+    def _statement(self) -> sa.Select[Any]:
+        owner, projects = unindexed(memories.c.owner), unindexed(memories.c.project_id)
+        place = (owner == self.reach.owner, projects.in_(self.reach.project_ids))
+        statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
+        return statement if self.where is None else statement.where(condition(self.where))
+
+
+def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Matching, limit: int) -> list[Hit]:
     """Return the best hits; deleted memories have no keywords in the table.
 
     The ranking needs the table alone. Memories are looked up from the top down, and only until enough are found
-    that lie in the reach and match: a common word may be a keyword of everything that its owner has.
+    that match: a common word may be a keyword of everything that its owner has.
     """
     names = dict.fromkeys(terms)
-    parameters = {f"term_{number}": term for number, term in enumerate(names)} | {"owner": reach.owner}
+    parameters = {f"term_{number}": term for number, term in enumerate(names)} | {"owner": wanted.reach.owner}
     ranked = connection.execute(_ranking(len(names)), parameters).all()
     hits: list[Hit] = []
     for start in range(0, len(ranked), size := 2 * limit):
         batch = ranked[start : start + size]
-        matching = _matching(connection, [row for row, _ in batch], reach, where)
+        matching = wanted.among(connection, [row for row, _ in batch])
         hits += [Hit(entry_id(row, View.CHUNK, 0), score / _SCALE) for row, score in batch if row in matching]
         if len(hits) >= limit:
             break
@@ -54,11 +86,3 @@ def _ranking(terms: int) -> sa.Select[Any]:
         .group_by(memory_keywords.c.row)
         .order_by(score.desc(), memory_keywords.c.row)
     )
-
-
-def _matching(connection: sa.Connection, rows: Sequence[int], reach: Reach, where: Filter | None) -> set[int]:
-    place = (unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
-    statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
-    if where is not None:
-        statement = statement.where(condition(where))
-    return set(connection.execute(statement, {"rows": list_parameter(rows)}).scalars())

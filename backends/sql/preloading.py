@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backends.sql.candidates import COLUMNS, CandidateColumns
+from backends.sql.candidates import SELECTED, CandidateColumns
 from backends.sql.database import Database
 from backends.sql.tables import memories
 from memsvc.domain.errors import MemsvcError
@@ -69,6 +69,6 @@ class Preloading:
 @cache
 def _select_page(*, first: bool) -> sa.Select[Any]:
     """Return the statement that reads memories by descending row."""
-    chosen = sa.select(*(memories.c[name] for name in COLUMNS)).order_by(memories.c.row.desc())
+    chosen = sa.select(*SELECTED).order_by(memories.c.row.desc())
     chosen = chosen.limit(sa.bindparam("limit", type_=sa.Integer))
     return chosen if first else chosen.where(memories.c.row < sa.bindparam("before", type_=sa.Integer))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from backends.sql.candidates import COLUMNS, CandidateColumns, candidates_of_rows, row_of_memory
+from backends.sql.candidates import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
 from backends.sql.chunks import chunk_from_row
 from backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from backends.sql.counts import count_memories
@@ -30,7 +30,7 @@ from backends.sql.essentials import read_essentials, read_next_essential, read_r
 from backends.sql.filters import condition, within
 from backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories, whole_in
 from backends.sql.history import SqlHistoryReads
-from backends.sql.keyword_table import search_keywords
+from backends.sql.keyword_table import Matching, search_keywords
 from backends.sql.paging import read_page
 from backends.sql.recent import Recent
 from backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
@@ -45,8 +45,6 @@ from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach, Scope
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
-
-_CANDIDATE_COLUMNS = tuple(memories.c[name] for name in COLUMNS)
 
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
@@ -131,7 +129,7 @@ class SqlMemoryReads(SqlHistoryReads):
         if not terms or limit <= 0:
             return []
         with self._database.snapshot() as connection:
-            return search_keywords(connection, terms, reach, where, limit)
+            return search_keywords(connection, terms, Matching(reach, where, self._ranked), limit)
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
@@ -263,7 +261,7 @@ def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select
 
 @cache
 def _select_candidates(projects: int) -> sa.Select[Any]:
-    gathered = sa.select(gathered_rows(*_CANDIDATE_COLUMNS))
+    gathered = sa.select(gathered_rows(*SELECTED))
     return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 

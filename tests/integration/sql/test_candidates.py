@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,13 +18,19 @@ from backends.sql import SQL, SqlSettings
 from backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory
 from backends.sql.reads import SqlMemoryReads
 from backends.sql.store import SqlMetadataStore
-from memsvc.domain.memory import Memory
+from memsvc.domain.entries import attributes_of, row_of
+from memsvc.domain.filters import And, AnyOf, Field, Filter
+from memsvc.domain.matching import matches
+from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
+from memsvc.domain.plain import is_plain
 from memsvc.domain.query import Candidate, candidate_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
+from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise
+from memsvc.v1 import types_pb2 as types
 
 # Several have the same place in a table of eight.
 ROWS = st.sampled_from((1, 2, 3, 8, 9, 16, 17, 1_000_000_001))
@@ -195,6 +204,65 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
     rows = [one.row for one in written]
     assert {one.row: one for one in kept(store, rows)} == expected
     assert kept(store, rows, replace(ADA, owner="bob")) == []
+
+
+def usual() -> Filter:
+    """Return what a search tests that asks for nothing."""
+    where = selection_from_proto(types.Filter(), now=NOW).where
+    assert where is not None
+    return where
+
+
+def every_kind() -> Iterator[Memory]:
+    """Yield memories that differ in all that plain ones have in common."""
+    times = (None, NOW - timedelta(days=1), NOW + timedelta(days=1))
+    bounds = [(name, time) for name in ("expire_time", "valid_from", "valid_to") for time in times]
+    for number, (status, tier, layer, (name, time)) in enumerate(product(Status, Tier, Layer, bounds)):
+        words = (Keyword("tea", 0.5),)
+        yield memory(f"tea {number}", tier=tier, layer=layer, status=status, keywords=words, **{name: time})
+
+
+def test_of_plain_memories_it_is_known_that_they_match(context: BackendContext, opened: ExitStack) -> None:
+    """Whether they were just written, read ahead after a start, or read when they were asked for."""
+    with SQL.open(SqlSettings(), context) as store:
+        assert isinstance(store, SqlMetadataStore)
+        store.preloading.join()
+        written = insert(store, *every_kind())
+        changed = revise(store, written[0], status=Status.ARCHIVED)
+        now = {one.row: one for one in (*written, changed)}
+        expected = {row for row, one in now.items() if one.status is not Status.DELETED and is_plain(one)}
+        matching = {row for row, one in now.items() if matches(usual(), attributes_of(one))}
+        first = _found(store, [*now])
+    again = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(again, SqlMetadataStore)
+    again.preloading.join()
+    ahead = _found(again, [*now])
+    again.memories.ranked.clear()
+    nothing = _found(again, [*now])
+    again.memories.candidates([*now], reach=ADA)
+
+    assert 10 < len(expected) < len(matching) < len(now) - 10
+    assert [first, ahead, nothing] == [(expected, matching), (expected, matching), (set(), matching)]
+    assert _found(again, [*now]) == (expected, matching)
+    assert again.memories.ranked.plain([*now], replace(ADA, owner="bob")) == set()
+
+
+def test_what_is_asked_for_is_asked_of_plain_memories_too(context: BackendContext, opened: ExitStack) -> None:
+    """That they meet what holds without asking says nothing of the rest."""
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    words = (Keyword("tea", 0.5),)
+    _, tagged = insert(store, memory("tea", keywords=words), memory("茶", keywords=words, tags=("cup",)))
+    where = And((usual(), AnyOf(Field.TAGS, ("cup",))))
+
+    [hit] = store.memories.keyword_hits(["tea"], reach=ADA, where=where, limit=9)
+
+    assert row_of(hit.entry_id) == tagged.row
+
+
+def _found(store: SqlMetadataStore, rows: list[int]) -> tuple[AbstractSet[int], AbstractSet[int]]:
+    """Return the memories that are known to be plain, and those that a search for their keyword finds."""
+    hits = store.memories.keyword_hits(["tea"], reach=ADA, where=usual(), limit=len(rows))
+    return store.memories.ranked.plain(rows, ADA), {row_of(hit.entry_id) for hit in hits}
 
 
 def test_what_is_kept_of_erased_memories_goes_when_the_file_is_written_anew(

@@ -1,18 +1,15 @@
 """Plain memories: most of them, and all that the conditions which nobody asked for let pass.
 
-A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every point, and
-that took as long as comparing the vectors. So a point says in one number whether its memory passes whatever a plain
-memory passes, and the conditions themselves are only looked at for the others.
+A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every memory. So
+where many are tested a memory says in one number whether it passes whatever a plain memory passes, and the conditions
+themselves are only looked at for the others.
 """
 
 from __future__ import annotations
 
 from memsvc.domain.entries import Attributes
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.memory import Layer, Status, Tier
-
-PLAIN = "plain"
-"""The payload field: 1 where the memory is plain, and absent where it is not."""
+from memsvc.domain.memory import Layer, Memory, Status, Tier
 
 _STATUS = Status.ACTIVE.value
 _ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
@@ -21,12 +18,11 @@ _NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
 _ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
 
-def is_plain(attributes: Attributes) -> bool:
+def is_plain(one: Attributes | Memory) -> bool:
     """Return whether a memory is active, not archived, no session's own, and bound to no time."""
-    a = attributes
-    is_free = a.expire_time is None and a.valid_from is None and a.valid_to is None
-    is_usual = a.tier != _ARCHIVED and a.layer != _SESSION
-    return a.status == _STATUS and is_free and is_usual
+    is_free = one.expire_time is None and one.valid_from is None and one.valid_to is None
+    is_usual = one.tier != _ARCHIVED and one.layer != _SESSION
+    return one.status == _STATUS and is_free and is_usual
 
 
 def parted(where: Filter) -> tuple[list[Filter], list[Filter]]:

@@ -6,12 +6,10 @@ from random import Random
 
 from hypothesis import given, settings
 
-from backends.qdrant.filters import filter_of
-from backends.qdrant.plain import is_plain, parted
 from memsvc.domain.entries import attributes_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.matching import matches
-from memsvc.domain.scope import Reach
+from memsvc.domain.plain import is_plain, parted
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
@@ -54,9 +52,6 @@ def test_what_is_asked_for_is_tested_of_all() -> None:
     """A condition that plain memories may not meet stands beside the others."""
     tag, range_ = AnyOf(Field.TAGS, ("tea",)), Range(Field.IMPORTANCE, at_least=3)
     of_plain, others = parted(And((default(), tag, Not(AnyOf(Field.TIER, ("ARCHIVED",))), range_)))
-    must = filter_of(Reach("ada", ("",)), None, And((default(), tag, range_)))["must"]
 
     assert others == [tag, range_]
     assert len(of_plain) > 3
-    assert isinstance(must, list)
-    assert [next(iter(condition)) for condition in must] == ["key", "key", "should", "key", "key"]

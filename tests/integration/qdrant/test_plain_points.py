@@ -1,0 +1,22 @@
+"""Of plain memories one number is looked at, in place of every condition that they are known to meet."""
+
+from __future__ import annotations
+
+from backends.qdrant.filters import filter_of
+from memsvc.domain.filters import And, AnyOf, Field, Range
+from memsvc.domain.scope import Reach
+from memsvc.server.convert.selections import selection_from_proto
+from memsvc.testing.factories import NOW
+from memsvc.v1 import types_pb2 as types
+
+
+def test_what_is_asked_for_stands_beside_the_one_number() -> None:
+    """Owner, project, either plain or all that holds without asking, and what was asked for."""
+    where = selection_from_proto(types.Filter(), now=NOW).where
+    assert where is not None
+    asked = And((where, AnyOf(Field.TAGS, ("tea",)), Range(Field.IMPORTANCE, at_least=3)))
+
+    must = filter_of(Reach("ada", ("",)), None, asked)["must"]
+
+    assert isinstance(must, list)
+    assert [next(iter(condition)) for condition in must] == ["key", "key", "should", "key", "key"]
