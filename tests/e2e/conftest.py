@@ -8,13 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from memsvc.v1 import types_pb2
-from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.running import FAST, ServerProcess, Stubs
+
+STEADY = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
+"""Nothing is rebuilt or put away by itself: what all tests together store would have the vectors made anew now and then,
+with other means and so other scores, between two searches of a test that compares them."""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running server with the real engines and the fast embedder."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as running:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data", STEADY) as running:
         yield running
 
 
