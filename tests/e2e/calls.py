@@ -11,10 +11,12 @@ import pytest
 from google.rpc import error_details_pb2 as details
 from grpc_status import rpc_status
 
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.running import Stubs
+from tests.until import until
 
 TIMEOUT = 120.0
 """Seconds that no call of a test needs; it only keeps a hang from lasting."""
@@ -121,3 +123,11 @@ def search(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) ->
 def found(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) -> list[str]:
     """Search, and return the contents of the hits, best first."""
     return [hit.memory.content for hit in search(stubs, scope, query, **request).hits]
+
+
+def at_rest(stubs: Stubs) -> None:
+    """Wait until the indexes have taken in all that is stored.
+
+    A write that waits for INDEXED goes ahead of what other tests have only stored, and that changes counts and scores.
+    """
+    until(lambda: not stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending)

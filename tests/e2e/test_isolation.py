@@ -8,7 +8,7 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, create
+from tests.e2e.calls import TIMEOUT, Refusal, at_rest, create
 from tests.e2e.isolation import file_refs, files, lifecycle, memories, searches, sessions, vault
 from tests.e2e.isolation.cases import CASES, OK
 from tests.e2e.isolation.places import PLACES, USER, Owner, Stranger, places
@@ -71,8 +71,9 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     assert (0, 0, 0, 0) == before["longer"]
     fresh = Owner(stubs, user)
     fresh.move_in()
-    # The import is only STORED: the project's count is complete when its last write is indexed.
     create(stubs, fresh.home, "The last one.")
+    # The import is only STORED.
+    at_rest(stubs)
 
     for name, (scope, hidden) in places(user).items():
         more = 0 if "world" in hidden else 1 if "project" in hidden else 11

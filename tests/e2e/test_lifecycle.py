@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, refused, search
+from tests.e2e.calls import KEYWORD, TIMEOUT, at_rest, create, create_all, refused, search
 from tests.e2e.running import Stubs
 
 
@@ -66,6 +66,7 @@ def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
 def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types.Scope) -> None:
     """Every port and index, with names, positions, the model; verified on request."""
     create(stubs, scope, "x")
+    at_rest(stubs)
     diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
 
     assert diagnosis.healthy

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, create, create_all, search
+from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, at_rest, create, create_all, search
 from tests.e2e.running import ServerProcess, Stubs
 
 DENSE, BM25, TABLE = search_pb.RETRIEVER_DENSE, search_pb.RETRIEVER_BM25, search_pb.RETRIEVER_KEYWORD_TABLE
@@ -34,6 +34,7 @@ def stocked(stubs: Stubs, scope: types.Scope) -> types.Scope:
     """The scope of a user with a few memories, one of them found by its keyword alone."""
     create_all(stubs, scope, LINES)
     create(stubs, scope, "It has tusks.", keywords=[types.Keyword(term="walrus", weight=1.0)])
+    at_rest(stubs)
     return scope
 
 

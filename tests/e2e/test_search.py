@@ -19,6 +19,7 @@ from tests.e2e.calls import (
     MODES,
     SEMANTIC,
     TIMEOUT,
+    at_rest,
     create,
     create_all,
     found,
@@ -152,6 +153,7 @@ def test_pages_hold_every_hit_once_in_one_order(stubs: Stubs, scope: types.Scope
         types.Scope(user_id=scope.user_id, session_id="s"),
         [f"The walrus {'dives ' * (number % 7)}and {'sings ' * (number % 5)}on day {number}." for number in range(260)],
     )
+    at_rest(stubs)
     request = search_pb.SearchRequest(scope=scope, query="Which walrus sings and dives?", mode=mode, limit=35)
     before: list[int] = []
     while before != (before := generations(stubs)):
@@ -212,6 +214,7 @@ def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types.Scope) -
 def test_min_score_leaves_out_what_fits_less(stubs: Stubs, scope: types.Scope, mode: search_pb.SearchMode) -> None:
     """The bound itself is within; the order of the rest is unchanged."""
     create_all(stubs, scope, [f"walrus {'and its ice ' * number}" for number in range(8)])
+    at_rest(stubs)
     hits = search(stubs, scope, "walrus on ice", mode=mode).hits
     bound = hits[4].score
 
@@ -225,6 +228,7 @@ def test_min_score_leaves_out_what_fits_less(stubs: Stubs, scope: types.Scope, m
 def test_the_same_search_gives_the_same_hits(stubs: Stubs, scope: types.Scope, mode: search_pb.SearchMode) -> None:
     """Equal scores are ordered by id, so that repetition changes nothing; explaining does not either."""
     create_all(stubs, scope, ["same words here"] * 30, on_duplicate=types.ON_DUPLICATE_KEEP_BOTH)
+    at_rest(stubs)
 
     def ranked(*, explain: bool) -> list[tuple[float, str]]:
         hits = search(stubs, scope, "same words", mode=mode, limit=30, explain=explain).hits
