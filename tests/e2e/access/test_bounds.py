@@ -18,6 +18,7 @@ from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watch_pb
 from tests.e2e.access.keyed import Keyed
 from tests.e2e.calls import TIMEOUT, Refusal, create, get, refused
+from tests.until import until
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 WEB = types.Scope(user_id="ada", project_id="web")
@@ -209,7 +210,7 @@ def test_what_is_changed_and_refused_is_noted_without_content(asking: Keyed, aud
         with pytest.raises(grpc.RpcError):
             writer.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=WEB, id=str(uuid.uuid4())), timeout=TIMEOUT)
         refused(reader.lifecycle.Diagnose, lifecycle_service_pb2.DiagnoseRequest())
-        lines = _lines_with(audit_file, "Diagnose")
+        lines = _lines_with(audit_file, memory.id, "Diagnose")
     writer_id, reader_id = asking.keys["writer"].key.id, asking.keys["reader"].key.id
     noted = [
         (line["method"], line["code"], line["key_id"]) for line in lines if line["key_id"] in (writer_id, reader_id)
@@ -228,10 +229,14 @@ def test_what_is_changed_and_refused_is_noted_without_content(asking: Keyed, aud
     assert not any(asking.keys[name].text in audit_file.read_text() for name in asking.keys)
 
 
-def _lines_with(file: Path, method: str) -> list[dict[str, Any]]:
-    """Return all lines, once the last of them is of that method: a thread writes them."""
-    for _ in range(1_000_000):
-        lines = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
-        if lines and lines[-1]["method"] == method:
-            return lines
-    raise AssertionError(method)
+def _lines_with(file: Path, memory_id: str, method: str) -> list[dict[str, Any]]:
+    """Return all lines, once one of that method comes after one of that memory: a thread writes them."""
+    lines: list[dict[str, Any]] = []
+
+    def are_there() -> bool:
+        whole = file.read_text().rpartition("\n")[0]
+        lines[:] = map(json.loads, whole.splitlines())
+        return bool(lines) and lines[-1]["method"] == method and any(memory_id in line["ids"] for line in lines)
+
+    until(are_there)
+    return lines

@@ -20,6 +20,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.keyed import ASKING, make_key
 from tests.e2e.calls import TIMEOUT
 from tests.e2e.running import ServerProcess, Stubs
+from tests.until import until
 
 SCOPE = types.Scope(user_id="ada")
 
@@ -130,10 +131,16 @@ def test_our_client_speaks_it_and_the_audit_log_names_the_certificate(secure: Se
         client.wait_ready(60)
         made = client.create("The certificate is green.")
         found = client.get(made.memory.id)
-    noted = secure.data_dir.with_name("audit.jsonl").read_text().splitlines()
 
     assert found.content == "The certificate is green."
-    assert {json.loads(line)["certificate"] for line in noted} == {"agent"}
+    # A thread writes the lines.
+    until(lambda: made.memory.id in _noted(secure))
+    assert {json.loads(line)["certificate"] for line in _noted(secure).splitlines()} == {"agent"}
+
+
+def _noted(server: ServerProcess) -> str:
+    """Return the audit log up to its last whole line."""
+    return server.data_dir.with_name("audit.jsonl").read_text().rpartition("\n")[0]
 
 
 def test_a_new_certificate_is_shown_without_a_restart(secure: SecureProcess, papers: Papers) -> None:
