@@ -192,7 +192,9 @@ def test_a_restart_takes_back_what_was_edited_meanwhile(tmp_path: Path) -> None:
         path.write_text("Three.\n")
         server.start()
         with server.stubs() as stubs:
-            awaited(lambda: len(list_all(stubs, scope)) == 3 and len(notes(vault, "ada")) == 3)
+            # The new file is written anew, with the id, after its memory is there.
+            awaited(lambda: ["id: " in text for text in notes(vault, "ada").values()] == [True] * 3)
+            assert len(list_all(stubs, scope)) == 3
             assert known < {memory.id for memory in list_all(stubs, scope)}
             before = {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")}
             assert sync(stubs, "ada") == ({}, {})
