@@ -193,8 +193,9 @@ def test_silence_is_filled_with_heartbeats(stubs: Stubs, scope: types.Scope) -> 
     with watching(stubs, scope, heartbeat_interval=SECOND) as reader:
         opened = reader.cursor
         create(stubs, types.Scope(user_id=f"{scope.user_id}-2"), "somebody else's")
-        assert [reader.next().WhichOneof("event") for _ in range(2)] == ["heartbeat"] * 2
-        assert reader.cursor != opened
+        # The first ones may be from before that change.
+        while reader.cursor == opened:
+            assert reader.next().WhichOneof("event") == "heartbeat"
         cursor = reader.cursor
     one = create(stubs, scope, "mine")
     with watching(stubs, scope, cursor=cursor) as reader:

@@ -217,6 +217,8 @@ async def _watched(server: ServerProcess, address: str) -> list[str]:
             if number in {2, 4}:
                 await asyncio.to_thread(server.kill if number == 2 else server.stop)
                 await asyncio.to_thread(server.start)
+                # The watch goes on by itself; a call may come before the connection is tried again.
+                await client.wait_ready(TIMEOUT)
             await client.create(f"change {number}")
             await read()
         await stream.aclose()
