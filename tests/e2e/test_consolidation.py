@@ -178,7 +178,8 @@ def test_topic_is_summed_up_and_kept_up_to_date(
     assert {memory.id for memory in memories[:2]} == set(first.memory.derived_from)
     assert (types.WRITE_OUTCOME_CREATED, types.MEMORY_KIND_SUMMARY) == (first.outcome, first.memory.kind)
     assert word in first.memory.content
-    create(stubs, scope, f"{topic} 77 {said[0]}")
+    # Of the same month, whatever the time is.
+    create(stubs, scope, f"{topic} 77 {said[0]}", event_time=memories[0].create_time)
     second = summarize(stubs, scope, month=month, topic=topic)
     assert (first.memory.id, types.WRITE_OUTCOME_UPDATED, 3) == (second.memory.id, second.outcome, second.source_count)
     assert "77" in second.memory.content

@@ -107,14 +107,17 @@ def test_headings_and_ages_are_in_the_language(
     stubs: Stubs, home: types.Scope, locale: str, words: tuple[str, ...]
 ) -> None:
     """English or Chinese, the data as they are; days are those of the time zone."""
-    settle(stubs, home)
-    zone = "Pacific/Kiritimati"
+    zone = ZoneInfo("Pacific/Kiritimati")
+    stored = settle(stubs, home)["rule"].create_time.ToDatetime(UTC)
 
-    markdown = render(stubs, home, options=Options(locale=locale, time_zone=zone)).markdown
+    markdown = render(stubs, home, options=Options(locale=locale, time_zone=zone.key)).markdown
 
-    assert all(word in markdown for word in words)
+    assert words[0] in markdown
     assert "回答要简短。" in markdown
-    assert f"{datetime.now(UTC).astimezone(ZoneInfo(zone)):%Y-%m-%d}" in markdown
+    assert f"{stored.astimezone(zone):%Y-%m-%d}" in markdown
+    if datetime.now(UTC).astimezone(zone).date() != stored.astimezone(zone).date():
+        pytest.skip("midnight came between")
+    assert words[1] in markdown
 
 
 @pytest.mark.parametrize("total", [1, 90, 150, 300, 100_000])
@@ -214,12 +217,10 @@ def test_a_deadline_on_the_way_ends_a_stream_clearly(stubs: Stubs, home: types.S
     Time may also be over when the summary has come and the end of the call has not.
     """
     settle(stubs, home)
-    for milliseconds in (5, 10, 20, 30, 40, 60, 80, 1_000):
+    for seconds in (0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, TIMEOUT):
         events: list[pb.BuildContextResponse] = []
         try:
-            for event in stubs.search.BuildContext(
-                pb.BuildContextRequest(scope=home, query="otters"), timeout=milliseconds / 1_000
-            ):
+            for event in stubs.search.BuildContext(pb.BuildContextRequest(scope=home, query="otters"), timeout=seconds):
                 events.append(event)  # noqa: PERF402 - what came before an error counts
         except grpc.RpcError as error:
             assert grpc.StatusCode.DEADLINE_EXCEEDED == error.code()
