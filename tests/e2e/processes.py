@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.calls import TIMEOUT
@@ -37,4 +38,6 @@ def kill_edge(server: ServerProcess) -> None:
     while not (pids := edge_pids(server)):
         assert time.monotonic() < deadline
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        # One may be ending by itself.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -21,6 +21,7 @@ from tests.chat_endpoint import said, serving
 from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused, write
 from tests.e2e.messages import document
 from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.e2e.scanning import contents
 from tests.http_endpoint import Endpoint, failed
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
@@ -117,16 +118,8 @@ def test_no_secret_that_is_said_is_stored(stubs: Stubs, home: types.Scope, serve
     assert {one.kind: one.count for one in reply.redactions} == {"api-key": 1, "card-number": 1}
     assert {one.kind: one.count for one in flushed.redactions} == {"api-key": 1}
     assert flushed.memories
-    files = [path for path in server.data_dir.rglob("*") if path.is_file()] + [server.log]
-    assert not [path for path in files if secret.encode() in _read(path)]
-
-
-def _read(path: Path) -> bytes:
-    """Return what a file holds: nothing when it was merged into another one meanwhile."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+    files = [*contents(server.data_dir), (server.log, server.log.read_bytes())]
+    assert not [path for path, held in files if secret.encode() in held]
 
 
 def test_a_flush_stores_memories_with_their_files(stubs: Stubs, home: types.Scope) -> None:

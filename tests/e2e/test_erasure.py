@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -20,6 +19,7 @@ from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2
 from tests.e2e.calls import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
 from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.scanning import contents
 from tests.e2e.transferring import erase, export, furnish, records, removed, take_in
 
 SECRET, OTHER = "quaggasecret", "okapiword"
@@ -41,13 +41,7 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
 
 def files_with(directory: Path, word: str) -> set[str]:
     """Return the top folders of the data directory that have a file with a word in it."""
-    found = set()
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            path = Path(folder, name)
-            if path.is_file() and word.encode() in path.read_bytes():
-                found.add(path.relative_to(directory).parts[0])
-    return found
+    return {path.relative_to(directory).parts[0] for path, held in contents(directory) if word.encode() in held}
 
 
 def lexical_terms(directory: Path, word: str) -> int:

@@ -16,6 +16,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import TIMEOUT, create, found, write
 from tests.e2e.filing import download, upload
 from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.scanning import contents
 from tests.e2e.transferring import erase, removed
 
 MEMORIES = 300
@@ -38,8 +39,7 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
 def words_in(directory: Path, word: str) -> set[str]:
     """Return what begins with a word, in any file of the data directory."""
     pattern = re.compile(word.encode() + rb"[0-9a-z]*")
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return {one.decode() for path in files for one in pattern.findall(path.read_bytes())}
+    return {one.decode() for _, held in contents(directory) for one in pattern.findall(held)}
 
 
 def attached(stubs: Stubs, scope: types.Scope, memory_id: str, content: bytes) -> None:
@@ -75,7 +75,7 @@ def test_bytes_of_memories_that_were_deleted_for_good_go(server: ServerProcess, 
 
     assert receipt.clean
     assert dry == removed(receipt)["blobs"]
-    holding = [path for path in server.data_dir.rglob("*") if path.is_file() and b"tapirbytes" in path.read_bytes()]
+    holding = [path for path, held in contents(server.data_dir) if b"tapirbytes" in held]
     assert [kept.sha256] == [path.name for path in holding]
     assert b"tapirbytes of both" == download(stubs, other, kept.id)
 

@@ -15,6 +15,7 @@ from memsvc.v1 import types_pb2 as types
 from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
 from tests.e2e.processes import kill_edge
 from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.until import until
 
 pytestmark = pytest.mark.xdist_group("index-damage")
 SCOPE = types.Scope(user_id="u")
@@ -133,6 +134,12 @@ def test_what_is_lost_while_the_server_is_down_is_made_anew_at_its_start(server:
                 assert set(WALRUSES) == set(found(stubs, SCOPE, "walrus swims", limit=100, **way))
 
 
+def is_left(folder: Path) -> bool:
+    """Remove a folder, and return whether something is left of it, as its server goes on writing."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder.exists()
+
+
 def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> None:
     """While the server runs: what is written meanwhile is stored, found by the other index, and by both in the end."""
     with ServerProcess(tmp_path / "data", environment=QUICK_UPKEEP) as server, server.stubs() as stubs:
@@ -140,8 +147,8 @@ def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> 
         written = []
         for kind, name in ((LEXICAL, "lexical"), (VECTORS, "vectors")):
             before = next(one.generation for one in diagnosed(stubs).indexes if one.index == kind)
-            for folder in server.data_dir.joinpath(name).glob("gen-*"):
-                shutil.rmtree(folder)
+            folders = list(server.data_dir.joinpath(name).glob("gen-*"))
+            until(lambda folders=folders: not any(map(is_left, folders)))
             if kind == VECTORS:
                 kill_edge(server)
             written.append(f"The gannet of {name} dives.")
