@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -17,11 +19,15 @@ PASSAGES = {"passage_input_type": "passage", "query_input_type": "query"}
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens at now."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port: int = closed.getsockname()[1]
-        return port
+    """Return a port of loopback that nobody listens at now, of those that no system gives to who names none.
+
+    So it is still free when it is used, and used again, while others open connections.
+    """
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as closed, suppress(OSError):
+            closed.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
