@@ -27,7 +27,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import transfer_pb2
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import Refusal, create_all
+from tests.e2e.calls import TIMEOUT, Refusal, create_all
 from tests.e2e.filing import upload
 from tests.e2e.methods import METHODS, Method
 from tests.e2e.running import Stubs
@@ -269,14 +269,14 @@ def stocked(stubs: Stubs) -> Stubs:
     private = types.Memory(content="a private walrus", layer=types.MEMORY_LAYER_SESSION)
     memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
     talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
-    stubs.session.CreateSession(talk, timeout=SECONDS)
+    stubs.session.CreateSession(talk, timeout=TIMEOUT)
     KNOWN_IDS.extend(memory.id for memory in memories)
     KNOWN_IDS.extend(upload(stubs, scope, b"walrus", name=f"walrus {n}.txt").id for n, scope in enumerate(SCOPES * 4))
     for scope in SCOPES:
-        listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=SECONDS)
-        hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=SECONDS)
+        listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=TIMEOUT)
+        hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=TIMEOUT)
         context = stubs.search.RenderContext(
-            context_pb.RenderContextRequest(scope=scope, query="walrus"), timeout=SECONDS
+            context_pb.RenderContextRequest(scope=scope, query="walrus"), timeout=TIMEOUT
         )
         TOKENS.extend(filter(None, (listed.next_page_token, hits.next_page_token, context.summary.context_cursor)))
     return stubs
@@ -284,7 +284,7 @@ def stocked(stubs: Stubs) -> Stubs:
 
 def counts(stubs: Stubs) -> tuple[Any, ...]:
     """Return what every change of a memory changes."""
-    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPES[1]), timeout=SECONDS)
+    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPES[1]), timeout=TIMEOUT)
     return (
         dict(stats.count_by_status), dict(stats.count_by_layer), dict(stats.count_by_kind), dict(stats.count_by_tier),
         stats.content_bytes, stats.chunk_count,
