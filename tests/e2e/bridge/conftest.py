@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bridge.bridging import Bridge, bridged, parameters
+from tests.e2e.bridge.bridging import SECONDS, Bridge, bridged, parameters
 from tests.e2e.running import ServerProcess
 
 
@@ -16,7 +16,8 @@ from tests.e2e.running import ServerProcess
 def bridge(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
     """A bridge to the session's server. It writes nothing to stderr."""
     errors: Path = tmp_path_factory.mktemp("bridge") / "stderr"
-    how = parameters(server.bound, f"bridge-{uuid.uuid4()}", "--project", "web", "--time-zone", "Asia/Shanghai")
+    options = ("--project", "web", "--time-zone", "Asia/Shanghai", "--patience", str(SECONDS))
+    how = parameters(server.bound, f"bridge-{uuid.uuid4()}", *options)
     with errors.open("w") as file, bridged(how, file) as bridge:
         yield bridge
     assert errors.read_text() == ""

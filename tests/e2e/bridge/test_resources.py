@@ -65,7 +65,7 @@ def test_a_client_of_the_newer_protocol_listens(server: ServerProcess) -> None:
     """What concerns the core, and nothing else."""
 
     async def main() -> list[str]:
-        async with Client(parameters(server.bound, f"ada-{uuid.uuid4()}")) as client:
+        async with Client(parameters(server.bound, f"ada-{uuid.uuid4()}", "--patience", str(SECONDS))) as client:
             async with client.listen(resource_subscriptions=[CORE]) as events:
                 await client.call_tool("remember", {"content": "An aside."})
                 await client.call_tool("remember", {"content": "Always be brief.", "layer": "CORE"})
