@@ -6,6 +6,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from memsvc.v1 import integrity_pb2 as integrity_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
@@ -102,6 +104,7 @@ def blocked(tmp_path: Path) -> list[tuple[float, str]]:
     return [(seconds, what) for seconds, what in seen["longest"] if seconds > LONGEST * seen["floor"]]
 
 
+@pytest.mark.timeout(900)
 def test_the_event_loop_is_never_blocked(tmp_path: Path) -> None:
     """From the start to the end no callback blocks or computes for long.
 
