@@ -25,10 +25,10 @@ from memsvc.engine.vault.tree import look
 from memsvc.engine.vault.troubles import VaultTroubles
 from memsvc.engine.vault.watcher import Watcher
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
+from tests.unit.engine.vault.held_clock import HeldClock
 from tests.unit.engine.write.desk import ADA
-from tests.until import until
+from tests.until import PATIENCE_SECONDS, until
 
-DEADLINE = 20.0
 QUIET = 0.15
 NOTE = f"{BASE}/long_term/note.md"
 
@@ -41,6 +41,7 @@ class House:
     troubles: VaultTroubles
     taken: list[Taken] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    clock: HeldClock = field(default_factory=HeldClock)
 
     def tell(self, taken: Taken) -> None:
         self.troubles.note(taken)
@@ -57,7 +58,7 @@ class House:
             return bool(found)
 
         with self.changed:
-            assert self.changed.wait_for(is_told, DEADLINE), self.taken
+            assert self.changed.wait_for(is_told, PATIENCE_SECONDS), self.taken
         return found[-1]
 
     def made(self, path: str = NOTE, text: str = "One.\n\nTwo.\n\nThree.\n") -> Memory:
@@ -76,10 +77,11 @@ class House:
 def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watcher]:
     bench = house.bench
     taking = Taking(bench.desk, ThreeWay(), house.tell)
-    watcher = Watcher(bench.root, Noticing(taking.take_all), Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05))
+    manner = Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05)
+    watcher = Watcher(bench.root, Noticing(taking.take_all), manner, house.clock)
     watcher.start(look(bench.root).files)
     try:
-        assert watcher.wait_ready(DEADLINE)
+        assert watcher.wait_ready(PATIENCE_SECONDS)
         yield watcher
     finally:
         watcher.stop()
@@ -122,9 +124,10 @@ def test_a_moved_file_is_the_same_memory(house: House) -> None:
     """Moved to another folder and edited at once, it is neither deleted nor new."""
     made = house.made()
     moved = f"{BASE}/core/moved.md"
-    (house.bench.root / moved).parent.mkdir(parents=True)
-    (house.bench.root / NOTE).rename(house.bench.root / moved)
-    _edit(house, moved, "One.", "1.")
+    with house.clock.held():
+        (house.bench.root / moved).parent.mkdir(parents=True)
+        (house.bench.root / NOTE).rename(house.bench.root / moved)
+        _edit(house, moved, "One.", "1.")
     house.wait(moved, VaultAction.UPDATED)
     house.wait(NOTE, VaultAction.UNCHANGED)
 
@@ -186,7 +189,8 @@ def test_a_file_that_cannot_be_read_is_told_left_alone_and_taken_once_mended(hou
     """Its memory stays as it was meanwhile."""
     made = house.made()
     bad = BAD[name].replace(b"{id}", made.id.encode())
-    house.bench.put(NOTE, bad)
+    with house.clock.held():
+        house.bench.put(NOTE, bad)
     told = house.wait(NOTE, VaultAction.INVALID)
 
     assert (house.bench.root / NOTE).read_bytes() == bad
@@ -285,7 +289,8 @@ def test_git_checks_an_older_state_out(house: House) -> None:
     _git(root, "commit", "-qm", "second")
     house.taken.clear()
 
-    _git(root, "checkout", "-q", "HEAD~1")
+    with house.clock.held():
+        _git(root, "checkout", "-q", "HEAD~1")
 
     for path in names[:20]:
         house.wait(path, VaultAction.UPDATED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +17,9 @@ from memsvc.engine.vault.events import Told
 from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
 from memsvc.engine.vault.tree import look
 from memsvc.engine.vault.watcher import Watcher
+from tests.unit.engine.vault.held_clock import HeldClock
+from tests.until import PATIENCE_SECONDS, until
 
-DEADLINE = 20.0
 QUIET = 0.15
 Handed = tuple[str, str]
 
@@ -33,6 +33,7 @@ class Notes:
     failing: list[Exception] = field(default_factory=list)
     poison: str = ""
     changed: threading.Condition = field(default_factory=threading.Condition)
+    clock: HeldClock = field(default_factory=HeldClock)
 
     def present(self, paths: Sequence[str]) -> None:
         self._note("present", paths)
@@ -53,7 +54,7 @@ class Notes:
     def wait(self, *wanted: Handed) -> list[Handed]:
         """Return what was handed over once it holds all that is *wanted*."""
         with self.changed:
-            assert self.changed.wait_for(lambda: set(wanted) <= set(self.handed), DEADLINE), self.handed
+            assert self.changed.wait_for(lambda: set(wanted) <= set(self.handed), PATIENCE_SECONDS), self.handed
             return list(self.handed)
 
 
@@ -62,10 +63,10 @@ def watched(root: Path, mode: WatchMode = WatchMode.EVENTS, **given: float) -> I
     """Watch *root* from how it lies there now."""
     notes = Notes()
     manner = Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05, **given)
-    watcher = Watcher(root, notes, manner)
+    watcher = Watcher(root, notes, manner, notes.clock)
     watcher.start(look(root).files)
     try:
-        assert watcher.wait_ready(DEADLINE)
+        assert watcher.wait_ready(PATIENCE_SECONDS)
         yield watcher, notes
     finally:
         watcher.stop()
@@ -137,7 +138,8 @@ def removed_and_written(path: Path) -> None:
 def test_a_save_is_one_edit_however_the_editor_saves(root: Path, mode: WatchMode, save: Callable[[Path], None]) -> None:
     """The file is handed over as present, and nothing else ever is: no deletion, no temporary file."""
     with watched(root, mode) as (_, notes):
-        save(root / "a" / "x.md")
+        with notes.clock.held():
+            save(root / "a" / "x.md")
         notes.wait(("present", "a/x.md"))
         (root / "end.md").write_text("end")
         handed = notes.wait(("present", "end.md"))
@@ -148,8 +150,9 @@ def test_a_save_is_one_edit_however_the_editor_saves(root: Path, mode: WatchMode
 def test_what_appears_and_what_goes_is_told(root: Path, mode: WatchMode) -> None:
     """A new file is present, a deleted one is gone."""
     with watched(root, mode) as (_, notes):
-        (root / "new.md").write_text("new")
-        (root / "y.md").unlink()
+        with notes.clock.held():
+            (root / "new.md").write_text("new")
+            (root / "y.md").unlink()
         handed = notes.wait(("present", "new.md"), ("gone", "y.md"))
 
     assert sorted(handed) == [("gone", "y.md"), ("present", "new.md")]
@@ -249,7 +252,7 @@ def test_a_vault_that_vanishes_takes_no_memory_along(root: Path, mode: WatchMode
     away = root.parent / "away"
     with watched(root, mode) as (watcher, notes):
         root.rename(away)
-        _wait(lambda: watcher.state is WatchState.MISSING)
+        until(lambda: watcher.state is WatchState.MISSING)
         root.mkdir()
         (away / "y.md").write_text("edited while it was away")
         root.rmdir()
@@ -266,7 +269,7 @@ def test_an_empty_folder_in_its_place_is_no_vault(root: Path, mode: WatchMode) -
     with watched(root, mode) as (watcher, notes):
         root.rename(away)
         empty.rename(root)
-        _wait(lambda: watcher.state is WatchState.MISSING)
+        until(lambda: watcher.state is WatchState.MISSING)
 
     assert notes.handed == []
 
@@ -298,12 +301,13 @@ def test_a_file_that_is_never_taken_does_not_hold_up_the_others(root: Path) -> N
 def test_our_own_writes_are_not_handed_over(root: Path, mode: WatchMode) -> None:
     """Unless somebody edited the file since."""
     with watched(root, mode) as (watcher, notes):
-        for name in ("ours.md", "edited.md"):
-            temporary = root / f".{name}.tmp"
-            temporary.write_text("ours")
-            watcher.note_own(name, temporary.stat())
-            temporary.rename(root / name)
-        (root / "edited.md").write_text("theirs")
+        with notes.clock.held():
+            for name in ("ours.md", "edited.md"):
+                temporary = root / f".{name}.tmp"
+                temporary.write_text("ours")
+                watcher.note_own(name, temporary.stat())
+                temporary.rename(root / name)
+            (root / "edited.md").write_text("theirs")
         notes.wait(("present", "edited.md"))
         (root / "ours.md").write_text("theirs, later")
         handed = notes.wait(("present", "ours.md"))
@@ -316,7 +320,7 @@ def test_watching_ends_with_the_service(root: Path) -> None:
     with watched(root) as (watcher, notes):
         notes.failing.append(BackendClosedError("metadata"))
         (root / "y.md").write_text("two")
-        _wait(lambda: not watcher._thread.is_alive())
+        until(lambda: not watcher._thread.is_alive())
 
     assert (notes.handed, watcher.state) == ([], WatchState.STOPPED)
 
@@ -330,7 +334,7 @@ def test_events_that_do_not_come_are_noticed(root: Path, monkeypatch: pytest.Mon
         notes.wait(("present", "y.md"))
         (root / "z.md").write_text("two")
         notes.wait(("present", "z.md"))
-        _wait(lambda: watcher.state is WatchState.POLLING)
+        until(lambda: watcher.state is WatchState.POLLING)
         (root / "end.md").write_text("end")
         notes.wait(("present", "end.md"))
 
@@ -353,11 +357,3 @@ def test_a_system_without_events_is_polled(root: Path, monkeypatch: pytest.Monke
 def _silence(root: Path, folders: Sequence[str], stopping: threading.Event) -> Iterator[Told]:
     while not stopping.wait(0.02):
         yield Told()
-
-
-def _wait(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + DEADLINE
-    tick = threading.Event()
-    while not reached():
-        assert time.monotonic() < until
-        tick.wait(0.01)
