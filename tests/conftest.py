@@ -7,10 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 LONGEST_NAME = 200
 QUICK = {"contract", "unit"}
 """Folders of tests that take next to no time each."""
+
+# How long an example takes, or takes to be drawn, tells of what else the machine is at: it may stand still for seconds.
+settings.register_profile(
+    "memsvc", parent=settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("memsvc")
 
 
 @pytest.fixture(autouse=True)
