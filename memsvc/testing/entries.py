@@ -179,8 +179,11 @@ class EntriesContract(IndexSeams[E, M]):
         done = threading.Event()
 
         def search() -> None:
-            while not done.is_set():
+            # Once at least, though the changes may be over before this thread has its turn.
+            while True:
                 seen.append([hit.entry_id >> 16 for hit in self.hits(live)])
+                if done.is_set():
+                    return
 
         threads = [threading.Thread(target=search) for _ in range(2)]
         for thread in threads:

@@ -115,8 +115,11 @@ class GenerationsContract(IndexSeams[E, M]):
         done = threading.Event()
 
         def search() -> None:
-            while not done.is_set():
+            # Once at least, though the switches may be over before this thread has its turn.
+            while True:
                 seen.add(tuple(self.rows(live)))
+                if done.is_set():
+                    return
 
         threads = [threading.Thread(target=search) for _ in range(2)]
         for thread in threads:
