@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
 START_SECONDS = 60.0
 PASSAGES = {"passage_input_type": "passage", "query_input_type": "query"}
 """How it is told what texts are for."""
+_held: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens at now, of those that no system gives to who names none.
+    """Return a port of loopback that nobody listens at, and that is given to nobody else while this process runs.
 
-    So it is still free when it is used, and used again, while others open connections.
+    It stays bound: whoever listens there has to say that addresses may be reused, as servers do.
     """
-    while True:
-        port = 20_000 + secrets.randbelow(10_000)
-        with socket.socket() as closed, suppress(OSError):
-            closed.bind(("127.0.0.1", port))
-            return port
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    port: int = holder.getsockname()[1]
+    return port
 
 
 @dataclass

@@ -13,8 +13,10 @@ class Proxy:
 
     def __init__(self, target: int) -> None:
         self.target = target
-        self._listener = _listening(0)
-        self.port: int = self._listener.getsockname()[1]
+        # Bound to the port all the time, so that nobody else is given it while nothing listens there.
+        self._holder = _bound(0)
+        self.port: int = self._holder.getsockname()[1]
+        self._listener = _listening(self.port)
         self._passing = threading.Event()
         self._passing.set()
         self._ends: set[socket.socket] = set()
@@ -57,6 +59,7 @@ class Proxy:
         """End it."""
         self._passing.set()
         self.refuse()
+        self._holder.close()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -86,10 +89,15 @@ class Proxy:
             self._ends -= {source, sink}
 
 
+def _bound(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+
+
 def _listening(port: int) -> socket.socket:
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    listener = _bound(port)
     listener.listen()
     return listener
 
