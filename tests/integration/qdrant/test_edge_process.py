@@ -25,6 +25,7 @@ from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
+from tests.until import PATIENCE_SECONDS
 
 PROJECT_ROOT = Path(__file__).parents[3]
 PARENT = """
@@ -90,7 +91,7 @@ def wait_until_gone(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        ready, _, _ = select.select([descriptor], [], [], 20)
+        ready, _, _ = select.select([descriptor], [], [], PATIENCE_SECONDS)
         assert ready, f"process {pid} lives on"
     finally:
         os.close(descriptor)
@@ -113,20 +114,24 @@ def test_killed_child_loses_nothing_and_nobody_notices(index: QdrantEdgeIndex) -
                 faults.append(error)
                 return
 
-    def kill(times: int, wrote: threading.Semaphore) -> None:
+    def kill(times: int) -> None:
         for _ in range(times):
             wrote.acquire()
             os.kill(child_of(index), signal.SIGKILL)
+            killed.release()
 
-    wrote = threading.Semaphore(0)
+    wrote, killed = threading.Semaphore(0), threading.Semaphore(0)
     threads = [threading.Thread(target=search) for _ in range(4)]
-    threads.append(threading.Thread(target=kill, args=(turns, wrote)))
+    threads.append(threading.Thread(target=kill, args=(turns,)))
     for thread in threads:
         thread.start()
     for row in range(1, turns * rows_each + 1):
         index.replace({row: [entry(row)]})
         if row % rows_each == rows_each // 2:
             wrote.release()
+        if row % rows_each == 0:
+            # Of two kills on end, the second would meet no child: another was not started yet.
+            assert killed.acquire(timeout=PATIENCE_SECONDS)
     done.set()
     for thread in threads:
         thread.join()
