@@ -116,6 +116,8 @@ def test_path_can_be_chosen(context: BackendContext) -> None:
 def test_close_waits_for_nobody_but_lets_nobody_in(store: SqlMetadataStore, context: BackendContext) -> None:
     """Threads that read and write while the store is closed end in BackendClosedError and in no other way."""
     started = threading.Barrier(5)
+    # Its connection would be closed when it is done, maybe only after the file was looked for.
+    store.preloading.join()
 
     def use(number: int) -> int:
         started.wait()
@@ -166,6 +168,8 @@ def test_too_many_readers_wait_only_so_long(context: BackendContext) -> None:
     """A read that gets no connection in time fails as unavailable."""
     with SQL.open(SqlSettings(wait_seconds=0.05, readers=1), context) as store:
         assert isinstance(store, SqlMetadataStore)
+        # It reads, too.
+        store.preloading.join()
         with store._database.reading(), pytest.raises(BackendUnavailableError):
             store.ping()
         store.ping()

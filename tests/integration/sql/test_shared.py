@@ -14,7 +14,7 @@ from datetime import timedelta
 import pytest
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings
+from backends.sql import SQL, SqlSettings, postgres
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.engine.write.committer import Committer
@@ -176,8 +176,12 @@ def test_of_two_who_take_a_key_one_is_told(stores: tuple[MetadataStore, Metadata
         assert sorted(pool.map(take, stores)) == [False, True]
 
 
-def test_a_writer_waits_for_the_other_only_so_long(url: str, context: BackendContext) -> None:
+def test_a_writer_waits_for_the_other_only_so_long(
+    url: str, context: BackendContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Then it is unavailable, nothing was changed, and the next attempt finds a store that works."""
+    # Who waits for so short a time would else be taken for a process that hangs as soon as the machine stands still.
+    monkeypatch.setattr(postgres, "_PATIENCE_WITH_ONE", 10_000)
     with SQL.open(_settings(url), context) as one, SQL.open(_settings(url, wait_seconds=0.05), context) as other:
         with one.transaction():
             with pytest.raises(BackendUnavailableError):
@@ -193,7 +197,10 @@ def test_a_writer_waits_for_the_other_only_so_long(url: str, context: BackendCon
 
 def test_a_writer_that_hangs_loses_its_turn(url: str, context: BackendContext) -> None:
     """The others write again, and what it had done is not committed, however it goes on."""
-    with SQL.open(_settings(url, wait_seconds=0.1), context) as hanging, SQL.open(_settings(url), context) as other:
+    with (
+        SQL.open(_settings(url, wait_seconds=1.0), context) as hanging,
+        SQL.open(_settings(url, 60.0), context) as other,
+    ):
         with pytest.raises(BackendUnavailableError), hanging.transaction() as transaction:
             transaction.insert([Record(factories.memory("lost"))])
             [kept] = insert(other, factories.memory("kept"))

@@ -16,6 +16,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
 from tests.postgres_server import emptied
+from tests.until import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_nobody_is_lent_changes_while_one_holds_the_indexes_still(stores: tuple[
             asked = pool.submit(_lent, other)
             with pytest.raises(FutureTimeoutError):
                 asked.result(0.2)
-        assert asked.result(10) == 1
+        assert asked.result(PATIENCE_SECONDS) == 1
 
 
 def test_the_indexes_stand_still_when_all_is_given_back(

@@ -47,6 +47,8 @@ def store(statements: list[str], context: BackendContext) -> Iterator[SqlMetadat
     """Open a fresh store that is listened to."""
     with SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
+        # What it says belongs to no writer.
+        store.preloading.join()
         yield store
 
 
