@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,9 +12,9 @@ from memsvc.bootstrap import running
 from memsvc.data_directory import CLEAN, DataDirectory, owned
 from memsvc.settings import BackendChoice, Settings, load_settings
 from memsvc.wiring.followed import FOLLOWED, OWED, Comparison, comparison
+from tests.until import until
 
 INPROC = {"backend": "inproc"}
-PATIENCE = 10.0
 
 
 def _store() -> InprocMetadataStore:
@@ -70,10 +68,7 @@ def _served(directory: Path) -> Iterator[None]:
 
 
 def _until_settled(directory: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while (directory / OWED).exists():
-        assert time.monotonic() < until
-        threading.Event().wait(0.01)
+    until(lambda: not (directory / OWED).exists())
 
 
 def test_a_service_settles_what_is_owed(tmp_path: Path) -> None:
