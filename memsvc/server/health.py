@@ -47,6 +47,7 @@ class Health:
         self._edge = edge
         self._broken: frozenset[str] = frozenset()
         self._is_leaving = False
+        self._is_told_replaying = False
         self.is_ready = False
         """Whether calls of every service are answered."""
         self._log = structlog.get_logger("memsvc.health")
@@ -75,12 +76,11 @@ class Health:
     async def _wait_for_change(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._edge.options.health_seconds
-        replaying = self._edge.application.indexer.replaying
-        while replaying and loop.time() < until:
+        # As it was told: the indexes may have caught up since then.
+        while self._is_told_replaying and loop.time() < until:
             await asyncio.sleep(min(REPLAY_SECONDS, self._edge.options.health_seconds))
             if not self._edge.application.indexer.replaying:
                 await self._tell()
-                replaying = False
         await asyncio.sleep(max(0.0, until - loop.time()))
 
     async def _look(self) -> None:
@@ -94,7 +94,7 @@ class Health:
         return frozenset(backend.port for backend in self._edge.application.diagnose.health() if not backend.healthy)
 
     async def _tell(self) -> None:
-        replaying = self._edge.application.indexer.replaying
+        replaying = self._is_told_replaying = self._edge.application.indexer.replaying
         for name, needs in NEEDS.items():
             is_blind = name == SEARCH_SERVICE and self._broken >= INDEXES
             serves = not (needs & self._broken or is_blind or (replaying and name in AWAIT_REPLAY))

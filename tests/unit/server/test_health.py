@@ -1,0 +1,45 @@
+"""What probes are told when a service has just started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from memsvc.server.health import Health
+from tests.until import until
+
+
+class CatchingUp:
+    """An indexer that has caught up as soon as somebody has looked whether it has."""
+
+    def __init__(self) -> None:
+        self._looks = [True]
+
+    @property
+    def replaying(self) -> bool:
+        """Return whether it replays."""
+        return bool(self._looks) and self._looks.pop()
+
+
+async def _proceed(look: Callable[[], Any]) -> Any:
+    return look()
+
+
+def test_readiness_is_told_soon_after_the_indexes_caught_up() -> None:
+    """Not only when backends are looked at the next time, though they caught up right after probes were told not."""
+    application = SimpleNamespace(indexer=CatchingUp(), diagnose=SimpleNamespace(health=list))
+    executors, options = SimpleNamespace(meta=SimpleNamespace(proceed=_proceed)), SimpleNamespace(health_seconds=3600.0)
+    health = Health(SimpleNamespace(application=application, executors=executors, options=options))  # type: ignore[arg-type]  # as much of it as is asked
+
+    async def begun() -> bool:
+        await health.begin()
+        was_ready = health.is_ready
+        following = asyncio.create_task(health.follow())
+        await asyncio.to_thread(until, lambda: health.is_ready)
+        following.cancel()
+        await asyncio.wait({following})
+        return was_ready
+
+    assert not asyncio.run(begun())
