@@ -11,16 +11,19 @@ from pathlib import Path
 import grpc
 import pytest
 import structlog
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap import running
 from memsvc.engine.application import Application
 from memsvc.server.app import Server, build
+from memsvc.server.health import READINESS
 from memsvc.server.interceptors.around import Layer
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+from tests.until import PATIENCE_SECONDS, until
 
-STARTING_SECONDS = 30
+SERVING = health_pb2.HealthCheckResponse.SERVING
 
 
 @dataclass(slots=True)
@@ -37,10 +40,13 @@ class Serving:
     _loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Serve in a thread; return when calls are answered."""
+        """Serve in a thread; return when calls are answered, and probes are told so."""
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._thread.start()
-        assert self._ready.wait(STARTING_SECONDS)
+        assert self._ready.wait(PATIENCE_SECONDS)
+        with grpc.insecure_channel(self.addresses[0]) as channel:
+            asked = health_pb2.HealthCheckRequest(service=READINESS)
+            until(lambda: health_pb2_grpc.HealthStub(channel).Check(asked).status == SERVING)
 
     def stop(self) -> None:
         """Stop gracefully and wait for it."""

@@ -23,6 +23,7 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.unit.server.conftest import Clients, Serving
+from tests.until import PATIENCE_SECONDS, until
 
 DASHBOARD = Path(__file__).parents[3] / "docker" / "grafana-dashboard.json"
 SECRET_USER, SECRET_WORD = "somebody-by-name", "walrus"
@@ -57,15 +58,23 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         application.step_counts.note("expire", changed=3, seconds=0.5)
         application.step_counts.note("expire", changed=1, seconds=0.5, failed=True)
         try:
+            until(lambda: is_all_noted(served))
             yield served
         finally:
             served.stop()
 
 
+def is_all_noted(watched: Serving) -> bool:
+    """Return whether what the client has been told of is noted, which comes a moment later: a failure, an indexing."""
+    told = samples(watched)
+    failed = labelled(grpc_service="memsvc.v1.MemoryService", grpc_method="GetMemory", grpc_code="NOT_FOUND")
+    return ("grpc_server_handled_total", failed) in told and told["memsvc_outbox_pending", labelled()] == 0
+
+
 def ask(watched: Serving, path: str) -> tuple[int, str]:
     """Return status and text of what a path answers."""
     address = watched.addresses[-1].removeprefix("http://").removesuffix("/metrics")
-    connection = HTTPConnection(address, timeout=10)
+    connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path)
         reply = connection.getresponse()
