@@ -19,7 +19,7 @@ class ByHand(Executor):
 
     def __init__(self) -> None:
         self.tasks: deque[Callable[[], Any]] = deque()
-        self.futures: list[Future[Any]] = []
+        self.futures: list[Any] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Put a task at the end of the line."""
