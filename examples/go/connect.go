@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -14,7 +16,7 @@ const serviceConfig = `{
   "methodConfig": [{
     "name": [{}],
     "retryPolicy": {
-      "maxAttempts": 4,
+      "maxAttempts": 5,
       "initialBackoff": "0.05s",
       "maxBackoff": "1s",
       "backoffMultiplier": 3,
@@ -22,6 +24,13 @@ const serviceConfig = `{
     }
   }]
 }`
+
+// reconnecting has gRPC try to connect once a second; after a long outage it would do so only every two minutes. The
+// pauses between the attempts of a call come to more, so that a call finds a service that is back.
+var reconnecting = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: 20 * time.Second,
+}
 
 // connect returns a connection to the service at address. It is made with the first call. With the file of an authority
 // it speaks TLS; with a key every call brings it.
@@ -36,6 +45,7 @@ func connect(address, apiKey, authorityFile string) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithConnectParams(reconnecting),
 		grpc.WithNoProxy(),
 	}
 	if apiKey != "" {

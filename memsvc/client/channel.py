@@ -14,12 +14,12 @@ import grpc
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
-SERVICE_CONFIG = {
+SERVICE_CONFIG: dict[str, list[dict[str, Any]]] = {
     "methodConfig": [
         {
             "name": [{}],
             "retryPolicy": {
-                "maxAttempts": 4,
+                "maxAttempts": 5,
                 "initialBackoff": "0.05s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 3,
@@ -28,8 +28,14 @@ SERVICE_CONFIG = {
         }
     ]
 }
-"""Every call is tried up to four times. Mutations carry a request id, so that they still happen once."""
+"""Every call is tried up to five times. Mutations carry a request id, so that they still happen once.
 
+The pauses come to more than `MAX_REST_SECONDS`: a call that comes when the service is back finds it, also when gRPC
+tried to connect right before that.
+"""
+
+MAX_REST_SECONDS = 1.0
+"""How long gRPC waits at most until it tries to connect again; after a long outage it would be two minutes."""
 
 KEY_VARIABLE = "MEMSVC_API_KEY"
 """Where the key is when none is given."""
@@ -88,8 +94,7 @@ _OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 120_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # After a long outage gRPC would try to connect again only every two minutes.
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", int(MAX_REST_SECONDS * 1_000)),
     ("grpc.enable_http_proxy", 0),
 ]
 

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 
-const MAX_ATTEMPTS = 4;
+const MAX_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 50;
 const BACKOFF_MULTIPLIER = 3;
 const MAX_BACKOFF_MS = 1_000;

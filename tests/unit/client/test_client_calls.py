@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from memsvc.client import AsyncMemsvc, Draft, Memsvc, MemsvcCallError
+from memsvc.client.channel import MAX_REST_SECONDS, SERVICE_CONFIG
 from memsvc.client.upload import BATCH_MEMORIES
 from tests.unit.client.scripted import Memories, scripted_service
 
@@ -46,14 +47,27 @@ def test_a_mutation_is_tried_again_with_the_same_request_id(service: Memories, a
 
 
 def test_tries_come_to_an_end(service: Memories, address: str) -> None:
-    """After four tries the caller is told."""
+    """After five tries the caller is told."""
     service.failing = 100
 
     with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
         client.create("text")
 
     assert raised.value.code is grpc.StatusCode.UNAVAILABLE
-    assert len(service.request_ids) == 4
+    assert len(service.request_ids) == 5
+
+
+def test_a_call_is_tried_for_longer_than_the_connection_rests() -> None:
+    """So it finds a service that is back, though gRPC had tried to connect right before that.
+
+    gRPC makes both kinds of pauses up to a fifth shorter or longer, by chance.
+    """
+    [method] = SERVICE_CONFIG["methodConfig"]
+    policy = method["retryPolicy"]
+    first, most = (float(policy[name].rstrip("s")) for name in ("initialBackoff", "maxBackoff"))
+    pauses = [min(first * policy["backoffMultiplier"] ** number, most) for number in range(policy["maxAttempts"] - 1)]
+
+    assert 0.8 * sum(pauses) > 1.2 * MAX_REST_SECONDS
 
 
 def test_two_mutations_are_two_requests(service: Memories, address: str) -> None:

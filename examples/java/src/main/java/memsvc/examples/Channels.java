@@ -30,7 +30,7 @@ final class Channels {
                   "name", List.of(Map.of()),
                   "retryPolicy",
                       Map.of(
-                          "maxAttempts", 4.0,
+                          "maxAttempts", 5.0,
                           "initialBackoff", "0.05s",
                           "maxBackoff", "1s",
                           "backoffMultiplier", 3.0,
