@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import reduce
 from typing import Any
@@ -25,6 +25,7 @@ COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "plain", "id")
 SELECTED = tuple(sa.case((IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
 """`COLUMNS` out of the table of memories."""
 
+_USES = NUMBERS.index("access_count")
 _OWNER, _PROJECT, _PLAIN = range(WIDTH, WIDTH + 3)
 _FIRST_SIZE = 1_024
 _REMEMBERED = 16_384
@@ -97,6 +98,24 @@ class CandidateColumns:
             self._make_room(len(current))
             self._write(*_in_columns(current, self._names))
 
+    def recount(self, counts: Mapping[int, int], version: int) -> None:
+        """Take over committed access counts, by row, of memories of which nothing else was changed by that commit.
+
+        *version* is the number at some time within the transaction, when no other one could commit. What others changed
+        after that is dropped.
+        """
+        if not self._capacity or not counts:
+            return
+        with self._lock:
+            outdated = self._versions.outdated(counts.keys(), version)
+            self._versions.note(counts)
+            rows = np.array(list(counts), dtype=np.int64)
+            values = np.array([ABSENT if row in outdated else count for row, count in counts.items()], dtype=np.int64)
+            places = rows % len(self._ids)
+            is_here = self._numbers[places, 0] == rows
+            self._numbers[places[is_here], _USES] = values[is_here]
+            self._drop(places[is_here & (values == ABSENT)])
+
     def forget(self, rows: Collection[int]) -> None:
         """Drop what is kept of changed rows; readers that are under way will not bring it back."""
         if not self._capacity or not rows:
@@ -105,14 +124,16 @@ class CandidateColumns:
         with self._lock:
             self._versions.note(rows)
             places = changed % len(self._ids)
-            places = places[self._numbers[places, 0] == changed]
-            self._numbers[places, 0] = ABSENT
-            self._ids[places] = None
+            self._drop(places[self._numbers[places, 0] == changed])
 
     def clear(self) -> None:
         """Drop everything, with the texts of memories that are not there any more."""
         with self._lock:
             self._start_anew()
+
+    def _drop(self, places: Integers) -> None:
+        self._numbers[places, 0] = ABSENT
+        self._ids[places] = None
 
     def _start_anew(self) -> None:
         self._names = Names()

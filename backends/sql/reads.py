@@ -75,6 +75,12 @@ class SqlMemoryReads(SqlHistoryReads):
         if inserted and self._ranked.capacity:
             self._ranked.keep([row_of_memory(record.memory) for record in inserted], version)
 
+    def recount(self, counts: Mapping[int, int], version: int) -> None:
+        """Take over access counts that were committed, by row; *version* is the number before that."""
+        if counts:
+            self._ranked.recount(counts, version)
+            self._shown.forget(counts.keys())
+
     def forget(self, rows: AbstractSet[int]) -> None:
         """Read these rows from the database again: a transaction changed them."""
         if rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
@@ -193,23 +193,25 @@ class SqlMetadataStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction; others wait until it ends."""
         changed: AbstractSet[int] = frozenset()
+        counted: Mapping[int, int] = {}
         inserted: Sequence[Record] = ()
         try:
             with self._database.writing() as connection:
                 transaction = SqlTransaction(connection, self._now())
-                changed, inserted = transaction.changed, transaction.inserted
+                changed, counted, inserted = transaction.changed, transaction.counted, transaction.inserted
                 yield transaction
                 transaction.finish()
                 version = self._memories.ranked.version
                 # Before the commit: after it the indexer may ask for them at once.
                 self._fresh.keep(inserted)
-                self._fresh.forget(changed)
+                self._fresh.forget({*changed, *counted})
         except BaseException:
             self._fresh.forget(record.memory.row for record in inserted)
+            # Though the commit failed, it may have happened.
+            self._memories.forget({*changed, *counted})
             raise
-        finally:
-            # Also when the commit failed: it may have happened all the same.
-            self._memories.forget(changed)
+        self._memories.forget(changed)
+        self._memories.recount(counted, version)
         self._memories.keep(inserted, version)
 
     @property

@@ -169,7 +169,8 @@ class SqlTransaction(
             for memory_id, (number, moment) in accesses.items()
         ]
         self._connection.execute(statement, values)
-        self._changed.update(self._connection.execute(_select_rows(), {"wanted": list_parameter(accesses)}).scalars())
+        counts = self._connection.execute(_select_counts(), {"wanted": list_parameter(accesses)})
+        self._counted.update((row, count) for row, count in counts)
 
     def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
         """Return what is remembered of a request."""
@@ -240,8 +241,8 @@ def _select_row() -> sa.Select[Any]:
 
 
 @cache
-def _select_rows() -> sa.Select[Any]:
-    return sa.select(memories.c.row).where(_is_wanted("id"))
+def _select_counts() -> sa.Select[Any]:
+    return sa.select(memories.c.row, memories.c.access_count).where(_is_wanted("id"))
 
 
 @cache

@@ -7,7 +7,7 @@ statements that one would need. Before anything else is asked or written, those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +53,7 @@ class SqlWriting:
         self._position = self._changes = 0
         self._is_void = False
         self._changed: set[int] = set()
+        self._counted: dict[int, int] = {}
         self._owners: set[str] = set()
         self._ends: dict[str, int] = {}
         self._inserted: list[Record] = []
@@ -68,6 +69,11 @@ class SqlWriting:
     def changed(self) -> AbstractSet[int]:
         """Return the rows of memories that were there before and may be otherwise now."""
         return self._changed
+
+    @property
+    def counted(self) -> Mapping[int, int]:
+        """Return the access counts of memories of which nothing else was changed here, by row."""
+        return self._counted
 
     @property
     def owners(self) -> AbstractSet[str]:
@@ -149,6 +155,8 @@ class SqlWriting:
         self._written, self._answered = min(self._written, part.inserted), min(self._answered, part.answers)
         self._position, self._changes, self._numbering.last = part.position, part.changes, part.last
         self._ends.clear()
+        self._changed.update(self._counted)
+        self._counted.clear()
         self._waiting.clear()
         self._waiting.add(self._inserted[self._written :])
         for request, answer in self._answers[self._answered :]:

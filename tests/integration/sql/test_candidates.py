@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -20,13 +20,14 @@ from backends.sql.reads import SqlMemoryReads
 from backends.sql.store import SqlMetadataStore
 from memsvc.domain.entries import attributes_of, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter
+from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.matching import matches
 from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
 from memsvc.domain.plain import is_plain
 from memsvc.domain.query import Candidate, candidate_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext
-from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise
@@ -54,6 +55,7 @@ class Readers(RuleBasedStateMachine):
         self.stored = {row: stored(row) for row in (1, 2, 3, 8, 9, 16, 17, 1_000_000_001)}
         self.reading: list[tuple[int, list[Memory]]] = []
         self.committed: set[int] = set()
+        self.counted: list[tuple[int, dict[int, int]]] = []
 
     @rule(rows=st.sets(ROWS))
     def begin_reading(self, rows: set[int]) -> None:
@@ -70,7 +72,7 @@ class Readers(RuleBasedStateMachine):
     @rule(rows=st.sets(ROWS), importance=st.integers(1, 5))
     def commit(self, rows: set[int], importance: int) -> None:
         """Change rows, and tell nobody yet."""
-        self.stored |= {row: stored(row, importance) for row in rows}
+        self.stored |= {row: replace(self.stored[row], importance=importance) for row in rows}
         self.committed |= rows
 
     @rule()
@@ -79,6 +81,20 @@ class Readers(RuleBasedStateMachine):
         self.columns.forget(self.committed)
         self.committed = set()
 
+    @rule(rows=st.sets(ROWS, min_size=1))
+    def commit_counts(self, rows: set[int]) -> None:
+        """Count accesses, and tell nobody yet."""
+        counts = {row: self.stored[row].access_count + 1 for row in rows}
+        self.stored |= {row: replace(self.stored[row], access_count=count) for row, count in counts.items()}
+        self.counted.append((self.columns.version, counts))
+
+    @rule(place=st.integers(0, 9))
+    def acknowledge_counts(self, place: int) -> None:
+        """Tell of them, which writers need not do in their order."""
+        if self.counted:
+            version, counts = self.counted.pop(place % len(self.counted))
+            self.columns.recount(counts, version)
+
     @invariant()
     def nothing_acknowledged_is_missed(self) -> None:
         """What is kept is what is stored, unless its change is not acknowledged yet; nothing else is found."""
@@ -86,7 +102,8 @@ class Readers(RuleBasedStateMachine):
 
         assert sorted([*(one.row for one in found), *missing]) == sorted(self.stored)
         for one in found:
-            assert one == candidate_of(self.stored[one.row]) or one.row in self.committed
+            is_told = one.row not in self.committed.union(*(counts for _, counts in self.counted))
+            assert one == candidate_of(self.stored[one.row]) or not is_told
         assert self.columns.found(list(self.stored), reach_of("bob"))[0][:] == []
 
 
@@ -187,6 +204,44 @@ def test_what_is_written_is_kept_and_what_is_changed_is_not(context: BackendCont
     assert [each.row for each in kept(store, rows)] == [other.row]
     assert {each.row for each in store.memories.candidates(rows, reach=ADA)} == {one.row, other.row}
     assert sorted(kept(store, rows)) == sorted([candidate_of(revised), candidate_of(other)])
+
+
+def test_what_is_read_is_kept_with_its_new_count(context: BackendContext, opened: ExitStack) -> None:
+    """A search counts what it shows, and the next one need not read that again."""
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloading.join()
+    one, other = insert(store, memory("tea"), memory("harbour"))
+    rows = [one.row, other.row]
+
+    with store.transaction() as transaction:
+        transaction.add_accesses({one.id: (2, NOW), "nobody": (1, NOW)})
+
+    counted = replace(one, access_count=2)
+    assert kept(store, rows) == [candidate_of(counted), candidate_of(other)]
+    assert store.memories.by_rows(rows, reach=ADA)[one.row].access_count == 2
+
+
+def test_a_count_that_was_taken_back_is_not_kept(context: BackendContext, opened: ExitStack) -> None:
+    """Neither that of a part of a transaction, nor that of a whole one; nor one of a memory that was changed, too."""
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloading.join()
+    memories = insert(store, memory("tea"), memory("harbour"), memory("kettle"))
+    part, whole, changed = memories
+    with store.transaction() as transaction:
+        with suppress(KeyError), transaction.savepoint():
+            transaction.add_accesses({part.id: (1, NOW)})
+            raise KeyError
+        transaction.add_accesses({changed.id: (1, NOW)})
+        after = replace(changed, revision=2, importance=5, access_count=1)
+        transaction.update(changed, Record(after), ChangeAction.UPDATED)
+    with suppress(KeyError), store.transaction() as transaction:
+        transaction.add_accesses({whole.id: (1, NOW)})
+        raise KeyError
+
+    found = store.memories.candidates([one.row for one in memories], reach=ADA)
+    assert [*found] == [candidate_of(one) for one in (part, whole, after)]
 
 
 def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened: ExitStack) -> None:
