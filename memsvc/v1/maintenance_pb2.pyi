@@ -31,8 +31,9 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     """MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
     MAINTENANCE_STEP_EXPIRE: _MaintenanceStep.ValueType  # 1
     """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
-    finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, and it expires
-    no more, or in 14 days when it is of layer SHORT_TERM.
+    finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
+    the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
+    of layer SHORT_TERM.
     """
     MAINTENANCE_STEP_PROMOTE: _MaintenanceStep.ValueType  # 2
     """MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting
@@ -60,8 +61,9 @@ MAINTENANCE_STEP_UNSPECIFIED: MaintenanceStep.ValueType  # 0
 """MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
 MAINTENANCE_STEP_EXPIRE: MaintenanceStep.ValueType  # 1
 """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
-finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, and it expires
-no more, or in 14 days when it is of layer SHORT_TERM.
+finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
+the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
+of layer SHORT_TERM.
 """
 MAINTENANCE_STEP_PROMOTE: MaintenanceStep.ValueType  # 2
 """MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting

@@ -200,16 +200,16 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """GetMemory returns one memory by id or key, whatever its status. It always sees every change acknowledged before,
-        and it counts as an access.
+        """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
+        every change acknowledged before, and it counts as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMemories(self, request, context):
-        """BatchGetMemories returns up to 1 000 memories by id, whatever their status. Unknown ids are no error. It counts as
-        an access of each.
+        """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
+        error. It counts as an access of each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -65,12 +65,12 @@ class MemoryServiceStub:
     side. When the call breaks, start it again with the same request_id: the first response says where to go on.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]
-    """GetMemory returns one memory by id or key, whatever its status. It always sees every change acknowledged before,
-    and it counts as an access.
+    """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
+    every change acknowledged before, and it counts as an access.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]
-    """BatchGetMemories returns up to 1 000 memories by id, whatever their status. Unknown ids are no error. It counts as
-    an access of each.
+    """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
+    error. It counts as an access of each.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]
     """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
@@ -151,12 +151,12 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     side. When the call breaks, start it again with the same request_id: the first response says where to go on.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """GetMemory returns one memory by id or key, whatever its status. It always sees every change acknowledged before,
-    and it counts as an access.
+    """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
+    every change acknowledged before, and it counts as an access.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
-    """BatchGetMemories returns up to 1 000 memories by id, whatever their status. Unknown ids are no error. It counts as
-    an access of each.
+    """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
+    error. It counts as an access of each.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
@@ -258,8 +258,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.GetMemoryResponse, _abc.Awaitable[_memory_service_pb2.GetMemoryResponse]]:
-        """GetMemory returns one memory by id or key, whatever its status. It always sees every change acknowledged before,
-        and it counts as an access.
+        """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
+        every change acknowledged before, and it counts as an access.
         """
 
     @_abc_1.abstractmethod
@@ -268,8 +268,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchGetMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchGetMemoriesResponse]]:
-        """BatchGetMemories returns up to 1 000 memories by id, whatever their status. Unknown ids are no error. It counts as
-        an access of each.
+        """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
+        error. It counts as an access of each.
         """
 
     @_abc_1.abstractmethod

@@ -31,7 +31,9 @@ class _SearchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchMode
     SEARCH_MODE_UNSPECIFIED: _SearchMode.ValueType  # 0
     """SEARCH_MODE_UNSPECIFIED means HYBRID."""
     SEARCH_MODE_HYBRID: _SearchMode.ValueType  # 1
-    """SEARCH_MODE_HYBRID asks every retriever that the request gives something to look for, and fuses their lists."""
+    """SEARCH_MODE_HYBRID asks the retrievers that the request gives something to look for, and fuses their lists:
+    KEYWORD_TABLE, too, when keywords are given or another method of fusion than DEFAULT is chosen.
+    """
     SEARCH_MODE_SEMANTIC: _SearchMode.ValueType  # 2
     """SEARCH_MODE_SEMANTIC asks DENSE alone. Needs a query or a vector."""
     SEARCH_MODE_KEYWORD: _SearchMode.ValueType  # 3
@@ -43,7 +45,9 @@ class SearchMode(_SearchMode, metaclass=_SearchModeEnumTypeWrapper):
 SEARCH_MODE_UNSPECIFIED: SearchMode.ValueType  # 0
 """SEARCH_MODE_UNSPECIFIED means HYBRID."""
 SEARCH_MODE_HYBRID: SearchMode.ValueType  # 1
-"""SEARCH_MODE_HYBRID asks every retriever that the request gives something to look for, and fuses their lists."""
+"""SEARCH_MODE_HYBRID asks the retrievers that the request gives something to look for, and fuses their lists:
+KEYWORD_TABLE, too, when keywords are given or another method of fusion than DEFAULT is chosen.
+"""
 SEARCH_MODE_SEMANTIC: SearchMode.ValueType  # 2
 """SEARCH_MODE_SEMANTIC asks DENSE alone. Needs a query or a vector."""
 SEARCH_MODE_KEYWORD: SearchMode.ValueType  # 3
@@ -512,7 +516,8 @@ class SearchRequest(_message.Message):
     @_builtins.property
     def keywords(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """keywords are looked for by KEYWORD_TABLE, and by BM25 beside the query's words. At most 32, each of 1 to 64
-        characters; case and repetition do not matter. Empty: KEYWORD_TABLE looks for the words of the query.
+        characters; case and repetition do not matter. Empty: KEYWORD_TABLE, where the mode asks it, looks for the words of the
+        query, each by itself.
         """
 
     @_builtins.property

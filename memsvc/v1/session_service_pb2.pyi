@@ -787,8 +787,8 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 @_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest asks to trim a session. Dropped are the oldest messages that are not protected, until the target is
-    met: system messages, pinned ones and the last rounds stay, even when they are more than the target. What a tool
-    answered goes with the message that called it.
+    met: system messages and pinned ones stay, even when they are more than the target, and of the last rounds as many as
+    keep_rounds says. What a tool answered goes with the message that called it.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -806,7 +806,7 @@ class TrimSessionRequest(_message.Message):
     setting says, half unless it was changed.
     """
     keep_rounds: _builtins.int
-    """keep_rounds is how many of the last rounds stay, whatever they cost: 0 to 100; a round begins with a user's message.
+    """keep_rounds is how many of the last rounds stay at most: 0 to 100; a round begins with a user's message.
     Absent: as many as the service's setting says, 3 unless it was changed, and fewer of them when they are large.
     Without target_tokens as many stay as fit in the share of the limit that remains, with it as many as fit in the
     limit; the last one stays while that leaves the session below its limit. A last round that is larger loses its

@@ -901,9 +901,10 @@ class Memory(_message.Message):
 
     @_builtins.property
     def keywords(self) -> _containers.RepeatedCompositeFieldContainer[Global___Keyword]:
-        """keywords are the words that the keyword-table retriever matches. At most 32. Empty in a creating write: the service
-        extracts up to 10 from title and content. Of a repeated term the largest weight counts. In replies by weight,
-        largest first, equal ones by term.
+        """keywords are the words that the keyword-table retriever matches: see SearchMode for when it is asked. One of several
+        words is found by the keywords of a search, not by the words of its query. At most 32. Empty in a creating write:
+        the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In replies by
+        weight, largest first, equal ones by term.
         """
 
     @_builtins.property
