@@ -31,8 +31,9 @@ _POSSESSIVE = re.compile(r"['’]s\Z", re.IGNORECASE)
 def extract_keywords(text: str, limit: int = 10) -> list[tuple[str, float]]:
     """Return at most *limit* keywords of *text* with weights in (0, 1], heaviest first, ties by first appearance.
 
-    Keywords are Chinese words of 2 to 6 characters, by real segmentation, and words of at least 3 letters in lower
-    case as written. Stop words are left out. Weight = min(0.1·count + 0.2·min(length / 5, 1), 1).
+    Keywords are Chinese words of 2 to 6 characters, by real segmentation, those within a longer one among them, and
+    words of at least 3 letters in lower case as written. Stop words are left out.
+    Weight = min(0.1·count + 0.2·min(length / 5, 1), 1).
     """
     counts = Counter(_ascii_words(text) if text.isascii() else _candidates(text))
     weighted = [(word, _weight(len(word), count)) for word, count in counts.items() if word not in STOP_WORDS]
@@ -52,12 +53,30 @@ def _ascii_words(text: str) -> list[str]:
 def _candidates(text: str) -> Iterator[str]:
     for run in _RUN.finditer(text):
         if run[1]:
-            words = segmenter().cut(normal_form(run[1]))
-            yield from (word for word in words if HAN_MIN_CHARS <= len(word) <= HAN_MAX_CHARS)
+            for word in segmenter().cut(normal_form(run[1])):
+                yield from _han_words(word)
         else:
             word = fold(_POSSESSIVE.sub("", run[0]).replace("’", "'"))
             if len(word) >= WORD_MIN_LETTERS:
                 yield bounded(word)
+
+
+def _han_words(word: str) -> Iterator[str]:
+    """Yield a word, or of one that is too long the words within it: the longest from each place on where one ended."""
+    if len(word) <= HAN_MAX_CHARS:
+        if len(word) >= HAN_MIN_CHARS:
+            yield word
+        return
+    ends: dict[int, int] = {}
+    for _, start, end in segmenter().tokenize(word, "search"):
+        if HAN_MIN_CHARS <= end - start <= HAN_MAX_CHARS:
+            ends[start] = max(end, ends.get(start, 0))
+    place = 0
+    while place < len(word):
+        end = ends.get(place, 0)
+        if end:
+            yield word[place:end]
+        place = end or place + 1
 
 
 @lru_cache(maxsize=1024)

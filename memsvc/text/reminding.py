@@ -65,7 +65,7 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
         return None
     asked = words.ASKED.search(sentence)
     if asked is None:
-        return _scheduled(sentence, clear[0], today)
+        return _of_every_year(sentence, clear[0]) or _scheduled(sentence, clear[0], today)
     return None if _is_of_others(asked, sentence[: asked.start()]) else _asked(sentence, clear[0], today)
 
 
@@ -98,14 +98,28 @@ def _is_of_others(asked: re.Match[str], before: str) -> bool:
 
 
 def _asked(sentence: str, named: NamedDay, today: date) -> Reminder | None:
-    if words.EVERY_YEAR.search(sentence):
+    if words.EVERY_YEAR.search(sentence) or words.EVERY.search(sentence[: named.start]):
         return Reminder(named.month, named.day)
     return _ahead(sentence, named, today, most=None)
 
 
+def _of_every_year(sentence: str, named: NamedDay) -> Reminder | None:
+    """Return the reminder of a day that is said to come every year."""
+    before, count = words.EVERY.subn("", sentence[: named.start])
+    if not count and not words.EVERY_YEAR.search(sentence):
+        return None
+    return None if _is_of_another(sentence, before, named) else Reminder(named.month, named.day)
+
+
+def _is_of_another(sentence: str, before: str, named: NamedDay) -> bool:
+    """Return whether a day is that of something else: of a mail, or of what was noted."""
+    after = sentence[named.end :]
+    return bool(words.NOTES.search(sentence) or words.OF_ANOTHER.match(after) or words.DATED.search(before))
+
+
 def _scheduled(sentence: str, named: NamedDay, today: date) -> Reminder | None:
-    before, after = sentence[: named.start], sentence[named.end :]
-    if words.NOTES.search(sentence) or words.OF_ANOTHER.match(after) or words.DATED.search(before):
+    before = sentence[: named.start]
+    if _is_of_another(sentence, before, named):
         return None
     if words.STRONG.search(sentence) or words.WEAK.search(sentence) or words.MUST.search(before):
         found = _ahead(sentence, named, today, most=_AHEAD_DAYS)

@@ -7,11 +7,11 @@ import re
 CUES = (
     "birthday", "bday", "b-day", "anniversar", "remind", "forget", "remember", "deadline", "due", "appointment", "exam",
     "interview", "flight", "checkup", "check-up", "surgery", "alarm", "expir", "meeting", "presentation", "must",
-    "have to", "has to", "need to", "needs to",
+    "have to", "has to", "need to", "needs to", "every ", "each year", "annual", "yearly",
 )  # fmt: skip
 HAN_CUES = (
     "生日", "纪念日", "提醒", "记得", "别忘", "不要忘", "让我忘", "截止", "到期", "预约", "约了", "考试", "面试",
-    "航班", "体检", "手术", "开会", "会议", "复诊", "答辩", "交", "完成", "要在",
+    "航班", "体检", "手术", "开会", "会议", "复诊", "答辩", "交", "完成", "要在", "每年",
 )  # fmt: skip
 """A sentence that has none of them needs no closer look. Looking for each by itself is ten times as quick as an
 expression for all."""
@@ -94,6 +94,8 @@ HAN_YEARLY_AFTER = re.compile(
     r"\A\s*(?:(?:就?是|为)[^，。,；]{0,14}(?:生日|纪念日)|[^的，。,；]{0,6}生日(?=[\s，。！,!]|\Z))"
 )
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年")
+EVERY = _any(r"\b(?:every|each)\s+\Z")
+"""Before a day: it is that of every year."""
 
 ASKED = _any(
     r"(?P<remind>(?<![a-z])remind (?:me|us)\b)",

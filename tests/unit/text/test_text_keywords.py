@@ -27,6 +27,19 @@ def test_chinese_keywords_come_from_segmentation() -> None:
     assert dict(keywords)["机器"] == pytest.approx(0.28)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("中华人民共和国的首都", {"中华", "人民", "共和国", "首都"}),
+        ("他在北京大学图书馆看书", {"北京", "大学", "图书馆", "看书"}),
+        ("中国科学院计算技术研究所", {"中国", "科学院", "计算", "技术", "研究所"}),
+    ],
+)
+def test_of_a_long_chinese_word_its_parts_are_kept(text: str, words: set[str]) -> None:
+    """A name of seven characters or more is in the dictionary as one word, and would be lost as a whole."""
+    assert {word for word, _ in extract_keywords(text)} == words
+
+
 def test_mixed_text_gives_both_languages() -> None:
     """Both languages share one ranking: heavier first, ties by first appearance."""
     keywords = extract_keywords("部署 Docker 到服务器 with kubernetes")
