@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from backends.sql.tables import IS_PLAIN, ONE, ZERO, memories
+from backends.sql.tables import ONE, ZERO, memories
 from backends.sql.versions import Versions
 from memsvc.domain.memory import Memory
 from memsvc.domain.plain import is_plain
@@ -22,7 +22,14 @@ from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, I
 
 COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "plain", "id")
 """What `keep` expects of a memory, in this order."""
-SELECTED = tuple(sa.case((IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
+_IS_PLAIN = sa.and_(
+    memories.c.status == sa.literal_column("'ACTIVE'"),
+    memories.c.tier != sa.literal_column("'ARCHIVED'"),
+    memories.c.layer != sa.literal_column("'SESSION'"),
+    *(memories.c[name].is_(None) for name in ("expire_time", "valid_from", "valid_to")),
+)
+"""What `memsvc.domain.plain.is_plain` says of a memory."""
+SELECTED = tuple(sa.case((_IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
 """`COLUMNS` out of the table of memories."""
 
 _USES = NUMBERS.index("access_count")

@@ -87,13 +87,6 @@ IS_LOG = sa.and_(
     sa.func.substr(memories.c.key, sa.literal_column("1"), sa.literal_column("6")) == sa.literal_column("'daily/'"),
     memories.c.status == sa.literal_column("'ACTIVE'"),
 )
-IS_PLAIN = sa.and_(
-    memories.c.status == sa.literal_column("'ACTIVE'"),
-    memories.c.tier != sa.literal_column("'ARCHIVED'"),
-    memories.c.layer != sa.literal_column("'SESSION'"),
-    *(memories.c[name].is_(None) for name in ("expire_time", "valid_from", "valid_to")),
-)
-"""What `memsvc.domain.plain.is_plain` says of a memory."""
 IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
 _IS_KEPT_UP = sa.and_(
     memories.c.status == sa.literal_column("'ACTIVE'"),
