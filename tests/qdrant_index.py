@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from backends.qdrant.connection import Connection
-from backends.qdrant.server_settings import QdrantServerSettings
 from memsvc.testing.index import E, FullIndex, M
+from memsvc_backends.qdrant.connection import Connection
+from memsvc_backends.qdrant.server_settings import QdrantServerSettings
 from tests.qdrant_places import PLACES, context, place, skip_most_filters
 from tests.shared_index import SharedIndex
 

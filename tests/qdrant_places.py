@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from backends.qdrant.connection import Connection, connected
-from backends.qdrant.server_settings import QdrantServerSettings, QdrantSparseSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import filtering
+from memsvc_backends.qdrant.connection import Connection, connected
+from memsvc_backends.qdrant.server_settings import QdrantServerSettings, QdrantSparseSettings
 from tests.qdrant_stand_in import stand_in
 
 URL = os.environ.get("MEMSVC_TEST_QDRANT_URL", "")

@@ -29,7 +29,7 @@ BROAD_CATCHES = {
     "memsvc/engine/vault/following.py",
     "memsvc/engine/vault/watcher.py",
     "memsvc/engine/write/committer.py",
-    "backends/qdrant/edge_process.py",
+    "backends/memsvc_backends/qdrant/edge_process.py",
 }
 """Where every exception may be swallowed: the error interceptor, the loops of background tasks, the committer, which
 hands it to the caller, and the child process, whose engine raises bare ones."""

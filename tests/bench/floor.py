@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tantivy import Occur, Query
 
-from backends.qdrant.filters import OWNER as VECTOR_OWNER
-from backends.qdrant.manifest import generation_name, read_manifest
-from backends.qdrant.settings import QdrantEdgeSettings
-from backends.sql.tables import memories
-from backends.tantivy.manifest import read_manifest as read_lexical_manifest
-from backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
 from memsvc.domain.scope import Scope
 from memsvc.text.analysis import query_terms
+from memsvc_backends.qdrant.filters import OWNER as VECTOR_OWNER
+from memsvc_backends.qdrant.manifest import generation_name, read_manifest
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.sql.tables import memories
+from memsvc_backends.tantivy.manifest import read_manifest as read_lexical_manifest
+from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
 from tests.bench.bare import bare_server
 from tests.bench.corpus import Question
 from tests.bench.loads import WARM_UP, undisturbed

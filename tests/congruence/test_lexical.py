@@ -13,12 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from backends.inproc.lexical import LEXICAL
-from backends.postgres import FULLTEXT
-from backends.postgres.settings import FulltextSettings
-from backends.qdrant.sparse import NAME, QdrantSparseIndex
-from backends.tantivy import TANTIVY
-from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Attributes, LexicalEntry, View, entry_id, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
@@ -27,6 +21,12 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
+from memsvc_backends.inproc.lexical import LEXICAL
+from memsvc_backends.postgres import FULLTEXT
+from memsvc_backends.postgres.settings import FulltextSettings
+from memsvc_backends.qdrant.sparse import NAME, QdrantSparseIndex
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.settings import TantivySettings
 from tests.postgres_server import without_tables
 from tests.qdrant_places import context as surroundings
 from tests.qdrant_places import place, sparse_settings

@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from backends.inproc.metadata import METADATA
-from backends.sql import SQL, SqlSettings
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import ChangeAction, Chunk
@@ -29,6 +27,8 @@ from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRec
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import insert
+from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 Stores = tuple[MetadataStore, MetadataStore]

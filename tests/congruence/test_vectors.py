@@ -15,12 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from backends.inproc.vectors import VECTORS
-from backends.postgres import PGVECTOR
-from backends.postgres.settings import PgvectorSettings
-from backends.qdrant import EDGE
-from backends.qdrant.server import NAME, QdrantServerIndex
-from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import Attributes, View, entry_id
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import VectorManifest
@@ -29,6 +23,12 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY
+from memsvc_backends.inproc.vectors import VECTORS
+from memsvc_backends.postgres import PGVECTOR
+from memsvc_backends.postgres.settings import PgvectorSettings
+from memsvc_backends.qdrant import EDGE
+from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 from tests.postgres_server import without_tables
 from tests.qdrant_places import place, vector_settings
 

@@ -11,12 +11,12 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from backends.fsspec_blobs import BLOBS, FsspecSettings
-from backends.inproc import BLOBS as DICTS
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
 from memsvc.testing.blobs import BlobStoreContract, put
+from memsvc_backends.fsspec_blobs import BLOBS, FsspecSettings
+from memsvc_backends.inproc import BLOBS as DICTS
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.fastembed import FASTEMBED, FastembedSettings
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.embedder import PASSAGES, QUERIES, EmbedderContract
 from memsvc.testing.factories import NOW
+from memsvc_backends.fastembed import FASTEMBED, FastembedSettings
 from tests.onnx_model import make_model
 
 
@@ -92,7 +92,7 @@ class TestFastembed(EmbedderContract):
 MISSING = """
 import sys
 sys.modules["fastembed"] = None
-from backends.fastembed import FASTEMBED, FastembedSettings
+from memsvc_backends.fastembed import FASTEMBED, FastembedSettings
 try:
     with FASTEMBED.open(FastembedSettings(), None):
         pass

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.embedder import EmbedderContract
+from memsvc_backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 
 
 class TestInproc(EmbedderContract):

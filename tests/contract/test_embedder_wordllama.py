@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.wordllama import WORDLLAMA, WordllamaSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.testing.embedder import EmbedderContract
+from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings
 
 pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra wordllama is not installed")
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from backends.openai import LANGUAGE_MODEL, OpenAiLanguageModelSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.language_model import LanguageModel, UnusableAnswerError
 from memsvc.testing.factories import NOW
 from memsvc.testing.language_model import PROMPT, SCHEMA, LanguageModelContract
+from memsvc_backends.openai import LANGUAGE_MODEL, OpenAiLanguageModelSettings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, Reply, failed
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.lexical import LEXICAL
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing.lexical import LexicalIndexContract
+from memsvc_backends.inproc.lexical import LEXICAL
 
 
 class TestInprocLexical(LexicalIndexContract):

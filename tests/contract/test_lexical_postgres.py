@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backends.postgres import FULLTEXT
 from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
+from memsvc_backends.postgres import FULLTEXT
 from tests.postgres_index import PostgresIndex
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backends.qdrant.sparse import NAME, QdrantSparseIndex
 from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
+from memsvc_backends.qdrant.sparse import NAME, QdrantSparseIndex
 from tests.qdrant_index import QdrantIndex
 from tests.qdrant_places import sparse_settings
 

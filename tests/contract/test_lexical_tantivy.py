@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.tantivy import TANTIVY
-from backends.tantivy.settings import TantivySettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing.lexical import LexicalIndexContract
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.settings import TantivySettings
 
 
 class TestTantivyLexical(LexicalIndexContract):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.metadata import METADATA
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.inproc.metadata import METADATA
 
 
 class TestInprocMetadata(MetadataStoreContract):

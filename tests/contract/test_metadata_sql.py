@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import RERANKER
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.reranker import Reranker
 from memsvc.testing.factories import NOW
 from memsvc.testing.reranker import RerankerContract
+from memsvc_backends.inproc import RERANKER
 
 
 class TestInprocReranker(RerankerContract):

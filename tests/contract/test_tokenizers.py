@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.bpe import BPE, BpeSettings
-from backends.bpe.settings import Vocabulary
-from backends.inproc import ESTIMATE
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.testing.factories import NOW
 from memsvc.testing.tokenizer import TokenizerContract
+from memsvc_backends.bpe import BPE, BpeSettings
+from memsvc_backends.bpe.settings import Vocabulary
+from memsvc_backends.inproc import ESTIMATE
 
 CONTEXT = BackendContext(Path("unused"), lambda: NOW)
 

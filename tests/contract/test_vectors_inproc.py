@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.vectors import VECTORS
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
+from memsvc_backends.inproc.vectors import VECTORS
 
 
 class TestInprocVectors(VectorIndexContract):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backends.postgres import PGVECTOR
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
+from memsvc_backends.postgres import PGVECTOR
 from tests.postgres_index import PostgresIndex
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.qdrant import EDGE
-from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
+from memsvc_backends.qdrant import EDGE
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 from tests.shared_index import SharedIndex
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import grpc
 import pytest
 
-from backends.tantivy import TANTIVY
-from backends.tantivy.settings import TantivySettings
 from memsvc.domain.memory import content_hash
 from memsvc.ports.backend import BackendContext
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import integrity_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.settings import TantivySettings
 from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused
 from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.e2e.sessions import append, open_session, place, said

@@ -14,16 +14,16 @@ import grpc
 import numpy as np
 import pytest
 
-from backends.qdrant import EDGE
-from backends.qdrant.settings import QdrantEdgeSettings
-from backends.tantivy import TANTIVY
-from backends.tantivy.settings import TantivySettings
 from memsvc.domain.entries import LexicalEntry, View, entry_id, row_of
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.factories import attributes
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
+from memsvc_backends.qdrant import EDGE
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.settings import TantivySettings
 from tests.e2e.calls import (
     HYBRID,
     KEYWORD,

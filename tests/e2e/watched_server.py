@@ -22,7 +22,7 @@ from blockbuster import BlockBuster
 
 from memsvc.cli.app import main
 
-WATCHED = ["memsvc", "backends"]
+WATCHED = ["memsvc", "memsvc_backends"]
 CONTENDED = ("threading.Lock.acquire", "threading.Lock.acquire_lock")
 """Locks held for microseconds are met now and then; that is no blocking to speak of."""
 LOGS = ("io.TextIOWrapper.write", "io.BufferedWriter.write")

@@ -29,7 +29,7 @@ STORE = "metadata"
 BLOBS = "blobs"
 """Likewise that of the bytes of files, when they are files of this machine."""
 CONTENT = "content"
-"""The folder in it that `backends.fsspec_blobs` keeps them in."""
+"""The folder in it that `memsvc_backends.fsspec_blobs` keeps them in."""
 UNFINISHED = ".unfinished"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BLOCK = 1 << 20

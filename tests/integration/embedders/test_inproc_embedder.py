@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 
 
 @pytest.mark.parametrize("dimension", [2, 64, 384])

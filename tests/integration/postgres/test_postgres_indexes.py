@@ -16,8 +16,6 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from backends.postgres import FULLTEXT, PGVECTOR
-from backends.postgres.settings import FulltextSettings, PgvectorSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import LexicalEntry, View, entry_id
 from memsvc.domain.errors import (
@@ -33,6 +31,8 @@ from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
+from memsvc_backends.postgres import FULLTEXT, PGVECTOR
+from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings
 from tests.postgres_server import down, without_tables
 
 DIMENSION = 16

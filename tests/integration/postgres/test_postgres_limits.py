@@ -13,8 +13,6 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from backends.postgres import FULLTEXT, PGVECTOR
-from backends.postgres.settings import FulltextSettings, PgvectorSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.indexing import LexicalManifest
@@ -22,6 +20,8 @@ from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
+from memsvc_backends.postgres import FULLTEXT, PGVECTOR
+from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings
 from tests.postgres_server import without_tables
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))

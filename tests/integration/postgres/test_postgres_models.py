@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from backends.inproc import EMBEDDER, METADATA
-from backends.postgres import PGVECTOR
-from backends.postgres.settings import PgvectorSettings
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
@@ -24,6 +21,9 @@ from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing.factories import memory
+from memsvc_backends.inproc import EMBEDDER, METADATA
+from memsvc_backends.postgres import PGVECTOR
+from memsvc_backends.postgres.settings import PgvectorSettings
 from tests.postgres_server import without_tables
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))

@@ -13,13 +13,13 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr, ValidationError
 
-from backends.postgres import PGVECTOR
-from backends.postgres.extension import looks_on, parsed
-from backends.postgres.settings import PgvectorSettings
 from memsvc.domain.errors import MemsvcError
 from memsvc.ports.backend import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.wiring.backends import StartError, opened
+from memsvc_backends.postgres import PGVECTOR
+from memsvc_backends.postgres.extension import looks_on, parsed
+from memsvc_backends.postgres.settings import PgvectorSettings
 from tests.postgres_server import server, without_tables
 
 

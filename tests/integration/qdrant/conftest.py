@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.qdrant.edge import EDGE, QdrantEdgeIndex
-from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 
 
 @pytest.fixture

@@ -13,9 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.qdrant.edge import EDGE, QdrantEdgeIndex
-from backends.qdrant.points import slices_of
-from backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.entries import View, entry_id
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.backend import BackendContext
@@ -23,6 +20,9 @@ from memsvc.ports.embedder import Vectors
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
+from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
+from memsvc_backends.qdrant.points import slices_of
+from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 
 _log = logging.getLogger(__name__)
 DIMENSION = 32

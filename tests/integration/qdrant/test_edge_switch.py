@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.qdrant.builder import EdgeGeneration
-from backends.qdrant.edge import QdrantEdgeIndex
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, View, row_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
@@ -20,6 +18,8 @@ from memsvc.ports.vectors import PendingSearch
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
+from memsvc_backends.qdrant.builder import EdgeGeneration
+from memsvc_backends.qdrant.edge import QdrantEdgeIndex
 
 
 def begun(index: QdrantEdgeIndex, *, deadline: Deadline = NO_HURRY) -> PendingSearch:

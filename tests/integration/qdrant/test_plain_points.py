@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from backends.qdrant.filters import filter_of
 from memsvc.domain.filters import And, AnyOf, Field, Range
 from memsvc.domain.scope import Reach
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW
 from memsvc.v1 import types_pb2 as types
+from memsvc_backends.qdrant.filters import filter_of
 
 
 def test_what_is_asked_for_stands_beside_the_one_number() -> None:

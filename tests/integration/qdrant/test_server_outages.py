@@ -9,10 +9,6 @@ from typing import TypeVar
 
 import pytest
 
-from backends.qdrant.connection import connected
-from backends.qdrant.server import NAME, QdrantServerIndex
-from backends.qdrant.sparse import NAME as SPARSE_NAME
-from backends.qdrant.sparse import QdrantSparseIndex
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
@@ -21,6 +17,10 @@ from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
+from memsvc_backends.qdrant.connection import connected
+from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
+from memsvc_backends.qdrant.sparse import NAME as SPARSE_NAME
+from memsvc_backends.qdrant.sparse import QdrantSparseIndex
 from tests.qdrant_places import context, sparse_settings, vector_settings
 from tests.qdrant_stand_in import Keeper, served
 from tests.tcp_proxy import Proxy, proxy

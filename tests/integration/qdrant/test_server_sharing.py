@@ -11,11 +11,6 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from backends.qdrant.connection import Connection
-from backends.qdrant.server import NAME, QdrantServerIndex
-from backends.qdrant.server_settings import QdrantServerSettings
-from backends.qdrant.sparse import QdrantSparseIndex
-from backends.qdrant.sparse_terms import weighed
 from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
@@ -24,6 +19,11 @@ from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
+from memsvc_backends.qdrant.connection import Connection
+from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
+from memsvc_backends.qdrant.server_settings import QdrantServerSettings
+from memsvc_backends.qdrant.sparse import QdrantSparseIndex
+from memsvc_backends.qdrant.sparse_terms import weighed
 from tests.qdrant_places import Locked, context, place, sparse_settings, vector_settings
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 
 
 @pytest.fixture

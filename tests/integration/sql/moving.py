@@ -11,14 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.database import Database
-from backends.sql.moving.content import canonical
-from backends.sql.settings import Durability
-from backends.sql.vault_tables import metadata
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.moving import MoveProgress, MoveTarget
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.moving.content import canonical
+from memsvc_backends.sql.settings import Durability
+from memsvc_backends.sql.vault_tables import metadata
 
 TABLES: Sequence[sa.Table] = [table for table in metadata.sorted_tables if table.name != "counters"]
 _numbers = itertools.count(1)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
-from backends.sql import SqlMetadataStore
-from backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql import SqlMetadataStore
+from memsvc_backends.sql.sqlite import SqliteDriver
 
 SCANS_ALLOWED = (
     "SCAN listed_",

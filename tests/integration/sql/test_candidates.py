@@ -14,10 +14,6 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backends.sql import SQL, SqlSettings
-from backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory
-from backends.sql.reads import SqlMemoryReads
-from backends.sql.store import SqlMetadataStore
 from memsvc.domain.entries import attributes_of, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter
 from memsvc.domain.indexing import ChangeAction
@@ -32,6 +28,10 @@ from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise
 from memsvc.v1 import types_pb2 as types
+from memsvc_backends.sql import SQL, SqlSettings
+from memsvc_backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory
+from memsvc_backends.sql.reads import SqlMemoryReads
+from memsvc_backends.sql.store import SqlMetadataStore
 
 # Several have the same place in a table of eight.
 ROWS = st.sampled_from((1, 2, 3, 8, 9, 16, 17, 1_000_000_001))

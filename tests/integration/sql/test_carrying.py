@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from backends.sql.carrying import ROWS, LogCarrier
-from backends.sql.settings import SqlSettings
-from backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.carrying import ROWS, LogCarrier
+from memsvc_backends.sql.settings import SqlSettings
+from memsvc_backends.sql.sqlite import SqliteDriver
 from tests.until import until
 
 

@@ -17,9 +17,6 @@ import pydantic
 import pytest
 import sqlalchemy as sa
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.dialect import each_kept
-from backends.sql.settings import Durability
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Keyword
@@ -27,6 +24,9 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import Record
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert, revise
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.dialect import each_kept
+from memsvc_backends.sql.settings import Durability
 
 
 def _write_until_killed(directory: str, pipe: Connection) -> None:

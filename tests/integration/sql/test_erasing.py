@@ -6,13 +6,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from backends.sql import SqlMetadataStore
-from backends.sql.erasing import KNOWN
-from backends.sql.tables import metadata
 from memsvc.domain.clock import to_micros
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.engine.erasing.leftovers import search_files
 from memsvc.testing.factories import NOW
+from memsvc_backends.sql import SqlMetadataStore
+from memsvc_backends.sql.erasing import KNOWN
+from memsvc_backends.sql.tables import metadata
 
 OWNER = "\x1fbandicoot"
 BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("burrows", ""))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from backends.sql import SqlMetadataStore
-from backends.sql.fresh import Fresh
 from memsvc.domain.indexing import ChangeAction, Chunk, Document
 from memsvc.ports.metadata import Record
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert, purge, revise
 from memsvc.testing.store_writes import full_memory
+from memsvc_backends.sql import SqlMetadataStore
+from memsvc_backends.sql.fresh import Fresh
 
 
 def fresh_record(row: int) -> Record:

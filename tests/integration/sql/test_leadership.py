@@ -10,12 +10,12 @@ from datetime import timedelta
 
 import pytest
 
-from backends.sql import SQL, SqlSettings
 from memsvc.domain.errors import MaintenanceRunningError
 from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.ports.backend import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 LEADER = """
@@ -24,7 +24,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from backends.sql import SQL, SqlSettings
+from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.engine.upkeep.leading import Leading
 from memsvc.ports.backend import BackendContext
 

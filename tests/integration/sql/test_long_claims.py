@@ -7,11 +7,11 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 _END = (

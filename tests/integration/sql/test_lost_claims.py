@@ -8,8 +8,6 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from backends.inproc import EMBEDDER, LEXICAL
-from backends.sql import SQL, SqlSettings
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.engine.index.applying import Applying
@@ -20,6 +18,8 @@ from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
+from memsvc_backends.inproc import EMBEDDER, LEXICAL
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 END = (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings, marks
 from memsvc.domain.indexing import Change
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, marks
 
 
 @pytest.fixture

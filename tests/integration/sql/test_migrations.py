@@ -15,19 +15,19 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.errors import SchemaVersionError
-from backends.sql.schema import HEAD, MIGRATIONS, upgrade
-from backends.sql.tables import metadata
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.errors import SchemaVersionError
+from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade
+from memsvc_backends.sql.tables import metadata
 
 OPEN = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from backends.sql import SQL, SqlSettings
+from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.ports.backend import BackendContext
 
 with SQL.open(SqlSettings(), BackendContext(Path(sys.argv[1]), lambda: datetime.now(UTC))) as store:

@@ -15,12 +15,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.schema import HEAD, MIGRATIONS, upgrade
 from memsvc.domain.memory import Layer, Origin
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert, revise
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade
 from tests.postgres_server import schema
 
 Look = dict[str, list[tuple[Any, ...]]]

@@ -10,14 +10,14 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.sql.moving import carrying, content
-from backends.sql.moving.content import MOVED, NOT_MOVED, Digest
-from backends.sql.moving.target import EMBEDDED
-from backends.sql.vault_tables import metadata
 from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
 from memsvc.ports.moving import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert, revise
+from memsvc_backends.sql.moving import carrying, content
+from memsvc_backends.sql.moving.content import MOVED, NOT_MOVED, Digest
+from memsvc_backends.sql.moving.target import EMBEDDED
+from memsvc_backends.sql.vault_tables import metadata
 from tests.integration.sql.moving import CHANGES, TABLES, database_of, dump, move, opened, put
 from tests.postgres_server import down, emptied, schema
 
@@ -123,7 +123,7 @@ def test_a_crash_between_the_two_last_commits_is_mended_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes writes in between; then the target does."""
-    from backends.sql.moving.run import Run  # noqa: PLC0415 - to break off inside
+    from memsvc_backends.sql.moving.run import Run  # noqa: PLC0415 - to break off inside
 
     with schema() as url, opened(tmp_path) as source:
         put(source, TABLES[0])

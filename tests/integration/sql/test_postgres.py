@@ -11,16 +11,16 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr, ValidationError
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.dialect import list_parameter
-from backends.sql.errors import translate
-from backends.sql.reads import _select_candidates, _select_gathered
-from backends.sql.settings import Durability
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.dialect import list_parameter
+from memsvc_backends.sql.errors import translate
+from memsvc_backends.sql.reads import _select_candidates, _select_gathered
+from memsvc_backends.sql.settings import Durability
 from tests.postgres_server import down, emptied
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there

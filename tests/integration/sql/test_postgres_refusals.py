@@ -14,10 +14,10 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from backends.sql import SQL
-from backends.sql.settings import SqlSettings
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
+from memsvc_backends.sql import SQL
+from memsvc_backends.sql.settings import SqlSettings
 from tests.postgres_server import server
 
 HIDDEN = "s3cret"

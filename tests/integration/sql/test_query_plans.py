@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
@@ -37,6 +36,7 @@ from memsvc.ports.upkeep import Place, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, revise
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from tests.integration.sql.plans import Plans, noted
 
 USUAL = And((AnyOf(Field.STATUS, ("ACTIVE",)), Not(Range(Field.EXPIRE_TIME, at_most=1e15))))

@@ -14,7 +14,6 @@ from datetime import timedelta
 import pytest
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings, postgres
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.engine.write.committer import Committer
@@ -23,6 +22,7 @@ from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transact
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, purge, revise
+from memsvc_backends.sql import SQL, SqlSettings, postgres
 from tests.postgres_server import emptied, schema
 
 WRITES = 60
@@ -33,7 +33,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings
+from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert, revise
@@ -53,7 +53,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings
+from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.ports.backend import BackendContext
 
 with SQL.open(SqlSettings(url=SecretStr(sys.argv[1])), BackendContext(Path(), lambda: datetime.now(UTC))) as store:

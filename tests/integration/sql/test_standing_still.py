@@ -9,12 +9,12 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 import pytest
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlSettings, claims
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
+from memsvc_backends.sql import SQL, SqlSettings, claims
 from tests.postgres_server import emptied
 from tests.until import PATIENCE_SECONDS
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from backends.sql import SqlMetadataStore
 from memsvc.ports.metadata import Record
 from memsvc.testing import factories
+from memsvc_backends.sql import SqlMetadataStore
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 import pytest
 from pydantic import SecretStr
 
-from backends.inproc import EMBEDDER, LEXICAL
-from backends.sql import SQL, SqlSettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.engine.index.applying import Applying
@@ -23,6 +21,8 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
+from memsvc_backends.inproc import EMBEDDER, LEXICAL
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 
 

@@ -13,8 +13,6 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from backends.sql import SQL, SqlMetadataStore, SqlSettings
-from backends.sql.waiting import MOST
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.query import Order
@@ -23,6 +21,8 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, OWNER
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.waiting import MOST
 from tests.postgres_server import emptied
 
 Work = Callable[[Transaction], Memory]

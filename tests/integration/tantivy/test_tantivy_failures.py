@@ -10,10 +10,6 @@ import pytest
 import tantivy
 from pydantic import ValidationError
 
-from backends.tantivy import TANTIVY
-from backends.tantivy.errors import translate
-from backends.tantivy.schema import build_schema, open_index
-from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
@@ -24,6 +20,10 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
 from memsvc.testing.index import REACH
 from memsvc.testing.lexical import lexical_entry
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.errors import translate
+from memsvc_backends.tantivy.schema import build_schema, open_index
+from memsvc_backends.tantivy.settings import TantivySettings
 
 TOO_LARGE = 2**70
 

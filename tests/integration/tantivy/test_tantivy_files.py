@@ -15,9 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.tantivy import TANTIVY
-from backends.tantivy.schema import FORMAT
-from backends.tantivy.settings import TantivySettings
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.ports.backend import BackendContext
@@ -25,6 +22,9 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
 from memsvc.testing.index import REACH
 from memsvc.testing.lexical import lexical_entry
+from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.schema import FORMAT
+from memsvc_backends.tantivy.settings import TantivySettings
 
 
 def opened(folder: Path) -> AbstractContextManager[LexicalIndex]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from backends.inproc.metadata import METADATA
 from memsvc.domain.access import KeyDemand
 from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.engine.access.keyring import Keyring
@@ -20,6 +19,7 @@ from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Call
 from memsvc.server.key_limits import KeyLimits
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.inproc.metadata import METADATA
 
 
 class Caller:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.openai import OpenAiEmbedderSettings
-from backends.openai.embedder import opened_embedder
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.embedder import Embedder
+from memsvc_backends.openai import OpenAiEmbedderSettings
+from memsvc_backends.openai.embedder import opened_embedder
 from tests.embedding_endpoint import DIMENSION, vector_of
 from tests.http_endpoint import Endpoint
 

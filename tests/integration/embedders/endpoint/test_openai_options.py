@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from backends.openai import OpenAiEmbedderSettings
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc_backends.openai import OpenAiEmbedderSettings
 from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed
 from tests.integration.embedders.endpoint.opening import Opener, refused
@@ -83,11 +83,11 @@ def test_the_key_and_the_texts_are_never_logged(
 ) -> None:
     """Not by us at any level, whatever goes wrong; `memsvc.logs` keeps the client's own logs at warnings."""
     endpoint.replies.extend([failed(500), failed(401)])
-    with caplog.at_level(logging.DEBUG, logger="backends"):
+    with caplog.at_level(logging.DEBUG, logger="memsvc_backends"):
         embedder = opened(api_key="sk-hidden")
         refused(embedder, ("a private text",))
 
-    ours = [record.getMessage() for record in caplog.records if record.name.startswith(("backends", "memsvc"))]
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith(("memsvc_backends", "memsvc"))]
     assert not [line for line in ours if "sk-hidden" in line or "private" in line]
     assert "sk-hidden" not in repr(OpenAiEmbedderSettings(model="m", api_key="sk-hidden"))
 
@@ -114,7 +114,7 @@ MISSING = """
 import sys
 sys.modules["openai"] = None
 from pathlib import Path
-from backends.openai import EMBEDDER, LANGUAGE_MODEL, OpenAiEmbedderSettings, OpenAiLanguageModelSettings
+from memsvc_backends.openai import EMBEDDER, LANGUAGE_MODEL, OpenAiEmbedderSettings, OpenAiLanguageModelSettings
 for spec, settings in ((EMBEDDER, OpenAiEmbedderSettings), (LANGUAGE_MODEL, OpenAiLanguageModelSettings)):
     try:
         with spec.open(settings(model="m"), None):

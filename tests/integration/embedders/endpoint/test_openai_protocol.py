@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.openai.embedder import batched
+from memsvc_backends.openai.embedder import batched
 from tests.embedding_endpoint import DIMENSION, answered, vector_of
 from tests.http_endpoint import Endpoint, Reply, failed
 from tests.integration.embedders.endpoint.opening import Opener, unit

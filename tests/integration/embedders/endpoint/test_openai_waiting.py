@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.backend import BackendContext
 from memsvc.testing.factories import NOW
+from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.http_endpoint import DROPPED, Endpoint, Reply, failed
 from tests.integration.embedders.endpoint.opening import Opener, Stopwatch, refused, unit
 from tests.until import PATIENCE_SECONDS, until

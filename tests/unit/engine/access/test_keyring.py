@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.metadata import METADATA
 from memsvc.domain.access import KeyDemand, Role, new_key_text
 from memsvc.domain.access_errors import (
     ApiKeyExpiredError,
@@ -24,6 +23,7 @@ from memsvc.engine.write.committer import Committer
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.inproc.metadata import METADATA
 
 REFRESH = timedelta(seconds=2)
 INSTANT = timedelta(microseconds=1)

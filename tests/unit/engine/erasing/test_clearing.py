@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc.metadata_erasing import InprocErasureReads
-from backends.inproc.metadata_state import State
 from memsvc.engine.erasing import clearing
 from memsvc.engine.erasing.clearing import Clearing
 from memsvc.engine.erasing.receipts import Notes
+from memsvc_backends.inproc.metadata_erasing import InprocErasureReads
+from memsvc_backends.inproc.metadata_state import State
 
 OWNER = "\x1fbandicoot"
 FOUND = Notes({"metadata": {"memories": 1}})

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import BLOBS, METADATA
 from memsvc.domain.clock import to_micros
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
@@ -36,6 +35,7 @@ from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.store_seams import Clock
+from memsvc_backends.inproc import BLOBS, METADATA
 
 ADA, BOB = Scope("ada"), Scope("bob")
 NEW = NewFile("a.txt", FileCategory.UPLOAD, "text/plain")

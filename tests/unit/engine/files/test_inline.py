@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import BLOBS
 from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError, InvalidRequestError
 from memsvc.domain.files import File
@@ -22,6 +21,7 @@ from memsvc.engine.files.upload import FileRules
 from memsvc.engine.write.lifting import lifted_text
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.blobs import BlobStore
+from memsvc_backends.inproc import BLOBS
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
 
 PNG = b"\x89PNG"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import EMBEDDER, METADATA
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
 from memsvc.engine.index.ahead import EmbeddingAhead, Part
@@ -19,6 +18,7 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW, memory
+from memsvc_backends.inproc import EMBEDDER, METADATA
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import EMBEDDER, LEXICAL, METADATA
 from memsvc.domain.entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.engine.index.applying import Applying
@@ -23,6 +22,7 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing.factories import NOW, attributes, memory
+from memsvc_backends.inproc import EMBEDDER, LEXICAL, METADATA
 
 
 @dataclass

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.inproc import METADATA
-from backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline
 from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
@@ -27,6 +25,8 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.ports.backend import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
+from memsvc_backends.inproc import METADATA
+from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.embedding_endpoint import DIMENSION, answered, vector_of
 from tests.http_endpoint import Endpoint, Reply, failed
 from tests.until import until

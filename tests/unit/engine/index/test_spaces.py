@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.inproc import EMBEDDER, METADATA, VECTORS
 from memsvc.domain.clock import Deadline
 from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.errors import BackendUnavailableError
@@ -28,6 +27,7 @@ from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.factories import NOW, memory
+from memsvc_backends.inproc import EMBEDDER, METADATA, VECTORS
 
 SCOPE = Scope("ada")
 REACH = Reach.from_scope(SCOPE)

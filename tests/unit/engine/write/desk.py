@@ -9,8 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from backends.inproc.metadata import METADATA
-from backends.sql import SQL
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.domain.memory import Memory
@@ -30,6 +28,8 @@ from memsvc.engine.write.revise import Revise
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
+from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.sql import SQL
 
 STORES = ("inproc", "sql")
 ADA = Scope("ada", project_id="apollo")

@@ -1,6 +1,0 @@
-"""Blobs in any file system that fsspec knows: a local folder by default, S3-compatible storage by its URL."""
-
-from backends.fsspec_blobs.settings import FsspecSettings
-from backends.fsspec_blobs.store import BLOBS
-
-__all__ = ["BLOBS", "FsspecSettings"]

@@ -1,0 +1,30 @@
+"""What the entry point resolves to; fastembed is imported when an embedder is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.embedder import Embedder
+from memsvc_backends.fastembed.settings import FastembedSettings
+
+
+@contextmanager
+def _open(settings: FastembedSettings, context: BackendContext) -> Iterator[Embedder]:
+    try:
+        import fastembed  # noqa: F401, PLC0415 - an extra, and seconds to import
+    except ModuleNotFoundError as error:
+        message = "The embedder 'fastembed' needs a package that is not installed: pip install memsvc[fastembed]"
+        raise ModuleNotFoundError(message, name=error.name) from error
+    from memsvc_backends.fastembed.embedder import FastembedEmbedder  # noqa: PLC0415
+    from memsvc_backends.fastembed.models import loaded  # noqa: PLC0415
+
+    embedder = FastembedEmbedder(loaded(settings, context.directory), settings)
+    try:
+        yield embedder
+    finally:
+        embedder.close()
+
+
+FASTEMBED: BackendSpec[Embedder] = BackendSpec(FastembedSettings, _open)

@@ -1,0 +1,241 @@
+"""The blob store: staged bytes, and blobs at their place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+from memsvc_backends.fsspec_blobs.errors import BACKEND, translate
+from memsvc_backends.fsspec_blobs.places import Elsewhere, Folder, Place, is_name, staging_file
+from memsvc_backends.fsspec_blobs.settings import FsspecSettings
+
+CONTENT = "content"
+"""The folder of blobs, within the backend's own."""
+STAGING = "staging"
+"""The folder of what is on its way in; beside the blobs, so that it can be renamed to one."""
+_FLUSH_BYTES = 8 * 1024 * 1024
+_MOST_PARTS = 512
+"""Fewer than what one call of the system takes."""
+
+
+class FsspecBlobStore:
+    """`memsvc.ports.blobs.BlobStore`."""
+
+    def __init__(self, place: Place, staging: Path) -> None:
+        """Keep blobs at *place*; what is not one yet is in the folder *staging*."""
+        self._place = place
+        self._staging = staging
+        self._is_closed = False
+
+    @contextmanager
+    def stage(self) -> Iterator[StagedBlob]:
+        """Write into a file of its own."""
+        self._refuse_when_closed()
+        with translate():
+            descriptor, path = staging_file(self._staging)
+        try:
+            yield _Staged(self._place, descriptor, path)
+        finally:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def open(self, sha256: str) -> Iterator[BlobReader]:
+        """Open a blob."""
+        self._refuse_when_closed()
+        opening = self._place.opened(_checked(sha256))
+        try:
+            with translate():
+                reader = opening.__enter__()
+        except FileNotFoundError:
+            raise BlobNotFoundError(sha256) from None
+        try:
+            yield _Reader(reader)
+        finally:
+            opening.__exit__(None, None, None)
+
+    def find(self, sha256: str) -> Blob | None:
+        """Return what is known of a blob."""
+        self._refuse_when_closed()
+        try:
+            with translate():
+                return self._place.find(_checked(sha256))
+        except FileNotFoundError:
+            return None
+
+    def blobs(self) -> Iterator[Blob]:
+        """Yield every blob."""
+        self._refuse_when_closed()
+        with suppress(FileNotFoundError), translate():
+            yield from self._place.blobs()
+
+    def delete(self, sha256: str) -> bool:
+        """Remove a blob."""
+        self._refuse_when_closed()
+        try:
+            with translate():
+                self._place.delete(_checked(sha256))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def local_path(self, sha256: str) -> Path | None:
+        """Return the file that a blob is."""
+        path = self._place.path(_checked(sha256))
+        return path if path is not None and path.is_file() else None
+
+    def ping(self) -> None:
+        """Return when blobs can be put."""
+        self._refuse_when_closed()
+        try:
+            with translate():
+                self._place.ping()
+        except FileNotFoundError as error:
+            raise BackendUnavailableError(BACKEND) from error
+
+    def close(self) -> None:
+        """Refuse every call from now on."""
+        self._is_closed = True
+
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise BackendClosedError(BACKEND)
+
+
+class _Staged:
+    """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
+
+    def __init__(self, place: Place, descriptor: int, path: Path) -> None:
+        self._place = place
+        self._descriptor = descriptor
+        self._path = path
+        self._hash = hashlib.sha256()
+        self._size = 0
+        self._begun = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how many bytes were written."""
+        return self._size
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Write parts as they are, without joining them."""
+        for first in range(0, len(parts), _MOST_PARTS):
+            self._write(parts[first : first + _MOST_PARTS])
+
+    def sha256(self) -> str:
+        """Return the hash so far."""
+        return self._hash.hexdigest()
+
+    def put(self) -> None:
+        """Hand the file over."""
+        try:
+            with translate():
+                self._place.take(self._path, self.sha256())
+        except FileNotFoundError as error:
+            # The bucket is not there, or the folder any more.
+            raise BackendUnavailableError(BACKEND) from error
+
+    def _write(self, parts: Sequence[bytes]) -> None:
+        wanted = sum(map(len, parts))
+        with translate():
+            written = os.writev(self._descriptor, parts)
+            if written < wanted:
+                # A disk that is nearly full, or a very long write: the rest, part by part.
+                rest = memoryview(b"".join(parts))[written:]
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+        for part in parts:
+            self._hash.update(part)
+        self._size += wanted
+        if self._size - self._begun >= _FLUSH_BYTES:
+            self._begin_to_flush()
+
+    def _begin_to_flush(self) -> None:
+        """Have the system begin to write to the disk what it has, without waiting: so that `put` need not wait long."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, self._begun, self._size - self._begun, os.POSIX_FADV_DONTNEED)
+        self._begun = self._size
+
+
+class _Reader:
+    """`memsvc.ports.blobs.BlobReader`."""
+
+    def __init__(self, reader: BlobReader) -> None:
+        self._reader = reader
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read, in the port's words."""
+        try:
+            with translate():
+                return self._reader.read(offset, length)
+        except FileNotFoundError as error:
+            raise BackendUnavailableError(BACKEND) from error
+
+
+def _checked(sha256: str) -> str:
+    """Return the name of a blob: a path is made of it, so that it must be a hash and nothing else."""
+    if not is_name(sha256):
+        message = f"{sha256!r} is no hash."
+        raise ValueError(message)
+    return sha256
+
+
+@contextmanager
+def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[BlobStore]:
+    """Open the store; a folder is made, and what an earlier process left half-written is removed.
+
+    Raises:
+        BackendUnavailableError: The folder cannot be made, or the file system's library is not installed.
+    """
+    try:
+        system, root = _system(settings) if settings.url else (None, str(context.directory / CONTENT))
+        is_local = system is None or "file" in system.protocol
+        staging = (Path(root).parent if is_local else context.directory) / _staging_name(settings, context)
+        for folder in (staging, *([Path(root)] if is_local else [])):
+            folder.mkdir(parents=True, exist_ok=True)
+        _clear(staging)
+    except (OSError, ImportError, ValueError) as error:
+        raise BackendUnavailableError(BACKEND) from error
+    store = FsspecBlobStore(Folder(Path(root)) if is_local else Elsewhere(system, root), staging)
+    try:
+        yield store
+    finally:
+        store.close()
+        if system is not None and (session := getattr(system, "_s3", None)) is not None:
+            system.close_session(system.loop, session)
+
+
+def _system(settings: FsspecSettings) -> tuple[Any, str]:
+    """Return the file system of the URL and the path in it."""
+    # It takes a tenth of a second to import, and the folder of the data directory does without it.
+    import fsspec  # noqa: PLC0415
+
+    secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
+    options = {**settings.options, **secrets}
+    # An instance of its own, whose lists are never from memory: other processes write there too.
+    system, root = fsspec.core.url_to_fs(settings.url, skip_instance_cache=True, use_listings_cache=False, **options)
+    return system, root
+
+
+def _staging_name(settings: FsspecSettings, context: BackendContext) -> str:
+    """Return a folder's name; beside a folder that others may use too it is one that belongs to this service alone."""
+    if not settings.url:
+        return STAGING
+    return f"{STAGING}-{hashlib.sha256(str(context.directory.absolute()).encode()).hexdigest()[:12]}"
+
+
+def _clear(staging: Path) -> None:
+    for path in staging.iterdir():
+        path.unlink()
+
+
+BLOBS: BackendSpec[BlobStore] = BackendSpec(settings=FsspecSettings, open=open_blobs)
+"""The entry point `fsspec`."""

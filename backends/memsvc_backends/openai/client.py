@@ -1,0 +1,67 @@
+"""The client of an endpoint: how it is made, and how it is asked whether anybody is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import openai
+
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc_backends.openai.errors import NAME, translate
+from memsvc_backends.openai.settings import EndpointSettings
+
+PING_SECONDS = 5.0
+NO_KEY = "none"
+"""The client wants a key even where the endpoint does not."""
+_NO_LIST = frozenset({404, 405})
+"""What an endpoint that offers no list of models answers."""
+
+
+@contextmanager
+def opened_client(settings: EndpointSettings, *, retries: int) -> Iterator[openai.OpenAI]:
+    """Make a client; nothing is asked yet."""
+    with openai.OpenAI(
+        base_url=settings.base_url,
+        api_key=_key(settings),
+        timeout=settings.timeout_seconds,
+        max_retries=retries,
+    ) as client:
+        yield client
+
+
+def ping(client: openai.OpenAI) -> None:
+    """Ask for the list of models; an endpoint that has none, but answers, is there.
+
+    Raises:
+        BackendUnavailableError: Nobody answers, or the key is refused.
+        BackendClosedError: The client is closed.
+    """
+    refuse_when_closed(client)
+    try:
+        with translate():
+            client.with_options(timeout=PING_SECONDS, max_retries=0).models.list()
+    except BackendUnavailableError as error:
+        if getattr(error.__cause__, "status_code", None) not in _NO_LIST:
+            raise
+
+
+def refuse_when_closed(client: openai.OpenAI) -> None:
+    """Return, or raise BackendClosedError when the client is closed."""
+    if client.is_closed():
+        raise BackendClosedError(NAME)
+
+
+def _key(settings: EndpointSettings) -> str | Callable[[], str]:
+    """Return the key, or what reads it from its file before each request: so it may be changed while serving."""
+    if settings.api_key_file is None:
+        return settings.api_key.get_secret_value() or NO_KEY
+    return lambda: _read(settings.api_key_file)
+
+
+def _read(path: Path | None) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip() if path is not None else NO_KEY
+    except (OSError, UnicodeDecodeError) as error:
+        raise BackendUnavailableError(NAME, problem="has no key: its api_key_file cannot be read") from error

@@ -1,0 +1,171 @@
+"""The embedder port on OpenAI's embeddings protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import openai
+
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc_backends.openai.asking import Asking, Purpose, TooMuchError
+from memsvc_backends.openai.client import opened_client, ping, refuse_when_closed
+from memsvc_backends.openai.dimension import dimension_of
+from memsvc_backends.openai.errors import NAME
+from memsvc_backends.openai.pacing import Clock, MonotonicClock
+from memsvc_backends.openai.settings import OpenAiEmbedderSettings
+
+PROBE = "How long is a vector?"
+BLANK = "."
+"""Sent for texts of nothing but space, which endpoints refuse."""
+SHORTEST = 64
+"""Characters of a text that is not cut further, although it is refused."""
+
+
+class OpenAiEmbedder:
+    """A model at an endpoint. Passages go in batches, several at a time; a query goes at once and on its own."""
+
+    def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: Clock) -> None:
+        """Ask by *client*, which whoever opened it closes; `learn` must come before anything is embedded."""
+        self._client = client
+        self._settings = settings
+        self._asking = Asking(client, settings, clock, Random())  # noqa: S311 - spreads retries, no secret
+        self._passages = Purpose(settings.passage_input_type, settings.patience_seconds, is_query=False)
+        self._queries = Purpose(settings.query_input_type, settings.query_patience_seconds, is_query=True)
+        self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix=NAME)
+        self._lanes = threading.BoundedSemaphore(settings.concurrency)
+        self._is_closed = False
+        self.dimension = settings.dimensions
+
+    @property
+    def model(self) -> str:
+        """Name the vector space: what makes the vectors of passages what they are, the address left out."""
+        return self._settings.space or f"{_vectors(self._settings)}@{self.dimension}"
+
+    def learn(self, directory: Path) -> None:
+        """Find out the dimension where it is not set; what was learned is kept in *directory*.
+
+        Raises:
+            BackendUnavailableError: It is neither set nor remembered, and the endpoint does not tell it.
+        """
+        if not self.dimension:
+            name = _vectors(self._settings)
+            self.dimension = dimension_of(name, directory, lambda: len(self.embed_passages([PROBE])[0]))
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts in as few requests as their sizes allow, `concurrency` of them at a time."""
+        self._refuse_when_closed()
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        sent = [self._sent(self._settings.passage_prefix, text) for text in texts]
+        batches = list(batched(sent, items=self._settings.batch_items, chars=self._settings.batch_chars))
+        if len(batches) == 1:
+            return self._embed_batch(sent)
+        try:
+            begun = [self._pool.submit(self._embed_batch, batch) for batch in batches]
+        except RuntimeError as error:
+            raise BackendClosedError(NAME) from error
+        try:
+            return np.vstack([future.result() for future in begun])
+        finally:
+            for future in begun:
+                future.cancel()
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query, waiting no longer than a search should."""
+        self._refuse_when_closed()
+        found: Vector = self._embed([self._sent(self._settings.query_prefix, text)], self._queries)[0]
+        return found
+
+    def ping(self) -> None:
+        """Ask for the list of models; an endpoint that has none, but answers, is there."""
+        self._refuse_when_closed()
+        ping(self._client)
+
+    def close(self) -> None:
+        """Take no more calls; those under way come to their end."""
+        self._is_closed = True
+        self._pool.shutdown(cancel_futures=True)
+
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+        refuse_when_closed(self._client)
+
+    def _sent(self, prefix: str, text: str) -> str:
+        # Half a surrogate pair has no UTF-8, and some endpoints are written in C.
+        text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")[: self._settings.text_chars]
+        return prefix + (text if text.strip() else BLANK)
+
+    def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+        with self._lanes:
+            return self._embed(texts, self._passages)
+
+    def _embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return the vectors of one request; what is too much for the endpoint is sent in parts, or cut."""
+        try:
+            return self._asking.vectors(texts, purpose, dimension=self.dimension)
+        except TooMuchError as error:
+            middle = len(texts) // 2
+            if middle:
+                return np.vstack([self._embed(texts[:middle], purpose), self._embed(texts[middle:], purpose)])
+            half = texts[0][: len(texts[0]) // 2]
+            if len(half) < SHORTEST:
+                problem = "refuses even a short text: check model, input types and dimensions among its options"
+                raise BackendUnavailableError(NAME, retry_seconds=5.0, problem=problem) from error
+            return self._embed([half], purpose)
+
+
+def batched(texts: Sequence[str], *, items: int, chars: int) -> Iterator[list[str]]:
+    """Yield the texts in order, in lists of at most *items* that have at most *chars* together, or are alone."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) >= items or size + len(text) > chars):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _vectors(settings: OpenAiEmbedderSettings) -> str:
+    """Return the model's name, with a mark for what else makes the vectors of passages what they are."""
+    made = {
+        "dimensions": settings.dimensions if settings.send_dimensions else 0,
+        "passage_prefix": settings.passage_prefix,
+        "passage_input_type": settings.passage_input_type,
+    }
+    if not any(made.values()):
+        return f"{NAME}/{settings.model}"
+    mark = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{NAME}/{settings.model}#{mark}"
+
+
+@contextmanager
+def opened_embedder(
+    settings: OpenAiEmbedderSettings, directory: Path, clock: Clock | None = None
+) -> Iterator[Embedder]:
+    """Open an embedder that remembers in *directory* what it learned of its model.
+
+    Raises:
+        BackendUnavailableError: How long the vectors are is neither set nor remembered, and the endpoint does not tell.
+    """
+    own = MonotonicClock()
+    with opened_client(settings, retries=0) as client:
+        embedder = OpenAiEmbedder(client, settings, clock or own)
+        try:
+            embedder.learn(directory)
+            yield embedder
+        finally:
+            own.close()
+            embedder.close()

@@ -1,0 +1,105 @@
+"""The language model port on OpenAI's chat protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import openai
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.memory import Json
+from memsvc.ports.language_model import Prompt, Schema, UnusableAnswerError
+from memsvc_backends.openai.client import ping, refuse_when_closed
+from memsvc_backends.openai.errors import NAME, translate
+from memsvc_backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings
+
+
+class OpenAiLanguageModel:
+    """A model at an endpoint. The client keeps connections, tries again, and may be used by several threads."""
+
+    def __init__(self, client: openai.OpenAI, settings: OpenAiLanguageModelSettings) -> None:
+        """Ask by *client*, which whoever opened it closes."""
+        self._client = client
+        self._settings = settings
+
+    @property
+    def model(self) -> str:
+        """Name the model."""
+        return self._settings.model
+
+    def text(self, prompt: Prompt, *, deadline: Deadline) -> str:
+        """Return the answer as text."""
+        return self._answer(prompt, {}, deadline)
+
+    def json(self, prompt: Prompt, schema: Schema, *, deadline: Deadline) -> dict[str, Json]:
+        """Return the answer as a JSON object."""
+        if self._settings.json_output is JsonOutput.SCHEMA:
+            shape = {"name": schema.name, "schema": dict(schema.schema), "strict": True}
+            form: dict[str, Any] = {"type": "json_schema", "json_schema": shape}
+        else:
+            form = {"type": "json_object"}
+            told = f"{prompt.instructions}\nAnswer with JSON of this schema: {json.dumps(schema.schema)}"
+            prompt = Prompt(told, prompt.material, prompt.most_tokens)
+        answer = self._answer(prompt, {"response_format": form}, deadline)
+        try:
+            value = json.loads(answer)
+        except ValueError as error:
+            message = "The answer is no JSON."
+            raise UnusableAnswerError(message) from error
+        if not isinstance(value, dict):
+            message = "The answer is no JSON object."
+            raise UnusableAnswerError(message)
+        return value
+
+    def ping(self) -> None:
+        """Ask for the list of models; an endpoint that has none, but answers, is there."""
+        ping(self._client)
+
+    def _answer(self, prompt: Prompt, more: dict[str, Any], deadline: Deadline) -> str:
+        refuse_when_closed(self._client)
+        remaining = deadline.remaining()
+        if remaining is not None and remaining <= 0:
+            raise BackendUnavailableError(NAME)
+        if prompt.most_tokens:
+            more = more | {"max_completion_tokens": prompt.most_tokens}
+        with translate():
+            completion = self._within(deadline).chat.completions.create(
+                model=self._settings.model,
+                messages=[
+                    {"role": "system", "content": prompt.instructions},
+                    {"role": "user", "content": prompt.material},
+                ],
+                temperature=self._settings.temperature,
+                **more,
+            )
+        return _content(completion)
+
+    def _within(self, deadline: Deadline) -> openai.OpenAI:
+        """Return the client with no more patience, over all tries, than the deadline has time left."""
+        remaining = deadline.remaining()
+        if remaining is None:
+            return self._client
+        tries = self._settings.retries + 1
+        timeout = min(self._settings.timeout_seconds, remaining)
+        # Tries that would not fit in the time left are not made; the pauses between them are the client's.
+        fitting = min(tries, max(1, int(remaining / timeout)))
+        return self._client.with_options(timeout=timeout, max_retries=fitting - 1)
+
+
+def _content(completion: Any) -> str:
+    """Return the text of an answer. Endpoints that only resemble OpenAI's may leave anything out."""
+    choice = completion.choices[0] if getattr(completion, "choices", None) else None
+    message = getattr(choice, "message", None)
+    if choice is None or message is None:
+        problem = "The answer holds no message."
+    elif getattr(message, "refusal", None):
+        problem = "The model refused to answer."
+    elif choice.finish_reason == "length":
+        problem = "The answer was cut off."
+    elif not (message.content or "").strip():
+        problem = "The answer is empty."
+    else:
+        return str(message.content).strip()
+    raise UnusableAnswerError(problem)

@@ -1,0 +1,202 @@
+"""What ranking needs of memories, kept in columns: exact where one process alone writes to the database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from memsvc.domain.memory import Memory
+from memsvc.domain.plain import is_plain
+from memsvc.domain.query import candidate_of
+from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
+from memsvc_backends.sql.tables import ONE, ZERO, memories
+from memsvc_backends.sql.versions import Versions
+
+COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "plain", "id")
+"""What `keep` expects of a memory, in this order."""
+_IS_PLAIN = sa.and_(
+    memories.c.status == sa.literal_column("'ACTIVE'"),
+    memories.c.tier != sa.literal_column("'ARCHIVED'"),
+    memories.c.layer != sa.literal_column("'SESSION'"),
+    *(memories.c[name].is_(None) for name in ("expire_time", "valid_from", "valid_to")),
+)
+"""What `memsvc.domain.plain.is_plain` says of a memory."""
+SELECTED = tuple(sa.case((_IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
+"""`COLUMNS` out of the table of memories."""
+
+_USES = NUMBERS.index("access_count")
+_OWNER, _PROJECT, _PLAIN = range(WIDTH, WIDTH + 3)
+_FIRST_SIZE = 1_024
+_REMEMBERED = 16_384
+"""Changes that only a reader who is under way needs to know of; when there were more it keeps nothing."""
+_LOAD = 0.75
+_SPARE_NAMES = 65_536
+"""So many texts more than places are kept of memories that are not there any more; then all begins anew."""
+
+
+class CandidateColumns:
+    """A table of some 200 bytes for each memory, the place of a memory being its row modulo the size of the table.
+
+    Rows are given out in order, and of those with the same place the latest has it. What is known of a memory lies
+    together: a search looks at hundreds all over the table. `Versions` says in which order to read, keep and forget.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        """Keep at most *capacity* memories, a power of two; 0: keep nothing."""
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._versions = Versions(_REMEMBERED)
+        self._start_anew()
+
+    @property
+    def capacity(self) -> int:
+        """Return how many can be kept."""
+        return self._capacity
+
+    @property
+    def places(self) -> int:
+        """Return how many can be kept before the table grows or something has to go."""
+        return len(self._ids)
+
+    @property
+    def version(self) -> int:
+        """Return the number to `keep` with what is read from now on."""
+        return self._versions.number
+
+    def found(self, rows: Rows, reach: Reach) -> tuple[Candidates, list[int]]:
+        """Return what is kept of *rows*, which differ, within the reach; and those of which nothing is kept."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        if not self._capacity:
+            return Candidates.of(()), wanted.tolist()
+        with self._lock:
+            names, places = self._names, wanted % len(self._ids)
+            numbers, ids = self._numbers[places], self._ids[places]
+        is_here = numbers[:, 0] == wanted
+        found = Candidates(numbers, ids, names).where(is_here)
+        missing: list[int] = [] if len(found) == len(wanted) else wanted[~is_here].tolist()
+        return _within(reach, found), missing
+
+    def plain(self, rows: Rows, reach: Reach) -> AbstractSet[int]:
+        """Return those of *rows*, which differ, that are known to lie within the reach and to be plain."""
+        if not self._capacity:
+            return frozenset()
+        found, _ = self.found(rows, reach)
+        return frozenset(found.where(found.numbers[:, _PLAIN] == 1).rows.tolist())
+
+    def keep(self, rows: Collection[Sequence[Any]], version: int) -> None:
+        """Keep *rows*, each with the values of `COLUMNS`, but for those that were changed after *version*."""
+        if not self._capacity or not rows:
+            return
+        with self._lock:
+            outdated = self._versions.outdated([row[0] for row in rows], version)
+            current = [row for row in rows if row[0] not in outdated] if outdated else rows
+            if not current:
+                return
+            if len(self._names) > len(self._ids) + _SPARE_NAMES:
+                self._start_anew()
+            self._make_room(len(current))
+            self._write(*_in_columns(current, self._names))
+
+    def recount(self, counts: Mapping[int, int], version: int) -> None:
+        """Take over committed access counts, by row, of memories of which nothing else was changed by that commit.
+
+        *version* is the number at some time within the transaction, when no other one could commit. What others changed
+        after that is dropped.
+        """
+        if not self._capacity or not counts:
+            return
+        with self._lock:
+            outdated = self._versions.outdated(counts.keys(), version)
+            self._versions.note(counts)
+            rows = np.array(list(counts), dtype=np.int64)
+            values = np.array([ABSENT if row in outdated else count for row, count in counts.items()], dtype=np.int64)
+            places = rows % len(self._ids)
+            is_here = self._numbers[places, 0] == rows
+            self._numbers[places[is_here], _USES] = values[is_here]
+            self._drop(places[is_here & (values == ABSENT)])
+
+    def forget(self, rows: Collection[int]) -> None:
+        """Drop what is kept of changed rows; readers that are under way will not bring it back."""
+        if not self._capacity or not rows:
+            return
+        changed = np.array(list(rows), dtype=np.int64)
+        with self._lock:
+            self._versions.note(rows)
+            places = changed % len(self._ids)
+            self._drop(places[self._numbers[places, 0] == changed])
+
+    def clear(self) -> None:
+        """Drop everything, with the texts of memories that are not there any more."""
+        with self._lock:
+            self._start_anew()
+
+    def _drop(self, places: Integers) -> None:
+        self._numbers[places, 0] = ABSENT
+        self._ids[places] = None
+
+    def _start_anew(self) -> None:
+        self._names = Names()
+        self._count = 0
+        self._allocate(min(_FIRST_SIZE, self._capacity))
+
+    def _allocate(self, size: int) -> None:
+        self._numbers: Integers = np.full((size, WIDTH + 3), ABSENT, dtype=np.int64)
+        self._ids: npt.NDArray[np.object_] = np.empty(size, dtype=object)
+
+    def _make_room(self, count: int) -> None:
+        """Double the table when it is nearly full, as long as it may grow."""
+        self._count += count
+        if self._count > _LOAD * len(self._ids):
+            # Some of them were there before, or are not any more.
+            self._count = count + int(np.count_nonzero(self._numbers[:, 0] != ABSENT))
+        while self._count > _LOAD * len(self._ids) and len(self._ids) < self._capacity:
+            kept = self._numbers[:, 0] != ABSENT
+            numbers, ids = self._numbers[kept], self._ids[kept]
+            self._allocate(2 * len(self._ids))
+            self._write(numbers, ids)
+
+    def _write(self, numbers: Integers, ids: npt.NDArray[np.object_]) -> None:
+        # Of those with the same place the latest row has it, whichever is kept first.
+        size, rows = len(self._ids), numbers[:, 0]
+        order = np.argsort(rows)
+        order = order[rows[order] >= self._numbers[rows[order] % size, 0]]
+        places, last = np.unique((rows[order] % size)[::-1], return_index=True)
+        chosen = order[::-1][last]
+        self._numbers[places] = numbers[chosen]
+        self._ids[places] = ids[chosen]
+
+
+def candidates_of_rows(rows: Sequence[Sequence[Any]]) -> Candidates:
+    """Return the candidates of rows with the values of `COLUMNS`."""
+    names = Names()
+    return Candidates(*_in_columns(rows, names), names) if rows else Candidates.of(())
+
+
+def row_of_memory(memory: Memory) -> tuple[Any, ...]:
+    """Return the row with the values of `COLUMNS`."""
+    c, scope = candidate_of(memory), memory.scope
+    numbers = (c.row, c.previous_row, c.importance, c.access_count, c.create_time, c.event_time)
+    texts = (c.session_id, c.speaker, c.layer, c.status, scope.owner, scope.project_id)
+    return (*numbers, *texts, int(is_plain(memory)), c.memory_id)
+
+
+def _in_columns(rows: Collection[Sequence[Any]], names: Names) -> tuple[Integers, npt.NDArray[np.object_]]:
+    *columns, are_plain, ids = zip(*rows, strict=True)
+    numbers = [[ABSENT if value is None else value for value in column] for column in columns[: len(NUMBERS)]]
+    texts = [list(map(names.number, column)) for column in columns[len(NUMBERS) :]]
+    return np.array([*numbers, *texts, are_plain], dtype=np.int64).T, objects(ids)
+
+
+def _within(reach: Reach, found: Candidates) -> Candidates:
+    """Leave out what is out of reach."""
+    find, owners, projects = found.names.find, found.numbers[:, _OWNER], found.numbers[:, _PROJECT]
+    seen = [projects == find(project) for project in reach.project_ids]
+    return found.where(reduce(np.logical_or, seen, np.False_) & (owners == find(reach.owner)))

@@ -1,0 +1,190 @@
+"""Statements and conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import EPOCH, to_micros
+from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.scope import Reach
+from memsvc.domain.statements import Rule, Statement
+from memsvc.ports.conflicts import Stated
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.errors import translate
+from memsvc_backends.sql.statements import parts_of
+from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
+from memsvc_backends.sql.writing import SqlWriting
+
+ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
+CONFLICT_COLUMNS = tuple(
+    conflicts.c[name]
+    for name in (
+        "id", "owner", "project_id", "older_id", "newer_id", "rule", "topic", "older_value", "newer_value",
+        "create_time", "state", "resolve_time",
+    )
+)  # fmt: skip
+"""In the order of the fields of `Conflict`."""
+_RULE, _CREATED, _STATE, _RESOLVED = 5, 9, 10, 11
+
+
+class SqlConflictReads:
+    """`memsvc.ports.conflicts.ConflictReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Conflict]:
+        """Return those that are there."""
+        parameters = {"wanted": list_parameter(ids), "owner": reach.owner}
+        with self._database.reading() as connection:
+            return {
+                row[0]: conflict_from_row(row)
+                for project in dict.fromkeys(reach.project_ids)
+                for row in connection.execute(_select_ids(), {**parameters, "project_id": project})
+            }
+
+    def page(
+        self, *, reach: Reach, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
+    ) -> list[Conflict]:
+        """Return a page: each project's own, merged, since each is read from an index in the order."""
+        found: list[Conflict] = []
+        with self._database.reading() as connection:
+            for project in dict.fromkeys(reach.project_ids):
+                statement = _page(reach.owner, project, states, memory_id, before).limit(max(0, limit))
+                found += [conflict_from_row(row) for row in connection.execute(statement)]
+        return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
+
+
+class SqlConflictWrites(SqlWriting):
+    """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
+
+    refuse_erased: Callable[[Iterable[str]], None]
+
+    def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
+        """Return what is stated, a query for each topic: so none can take the place of another."""
+        place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
+        return [
+            Stated(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
+            for topic in dict.fromkeys(topics)
+            for row in run_kept(self._connection, _select_statements(), {**place, "topic": topic})
+        ]
+
+    def add_conflicts(self, new: Sequence[Conflict]) -> None:
+        """Insert."""
+        if new:
+            self.refuse_erased({conflict.owner for conflict in new})
+            with translate():
+                self._connection.execute(sa.insert(conflicts), [_values(conflict) for conflict in new])
+
+    def settle_conflicts(self, settled: Sequence[Conflict]) -> None:
+        """Update."""
+        for conflict in settled:
+            place = (conflicts.c[name] == getattr(conflict, name) for name in ("owner", "project_id", "id"))
+            values = _values(conflict)
+            changed = {name: values[name] for name in _SETTLED}
+            self._connection.execute(sa.update(conflicts).where(*place).values(changed))
+
+    def get_conflict(self, conflict_id: str, *, reach: Reach) -> Conflict | None:
+        """Return one, locked where writers run side by side."""
+        for project in reach.project_ids:
+            place = (conflicts.c.owner == reach.owner, conflicts.c.project_id == project)
+            statement = sa.select(*CONFLICT_COLUMNS).where(*place, conflicts.c.id == conflict_id).with_for_update()
+            row = self._connection.execute(statement).one_or_none()
+            if row is not None:
+                return conflict_from_row(row)
+        return None
+
+    def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
+        """Return those in which a memory is the older side."""
+        place = {"owner": owner, "older_id": older_id, "at_most": max(0, limit)}
+        return [conflict_from_row(row) for row in run_kept(self._connection, _select_over(), place)]
+
+    def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
+        """Return the open ones of some memories."""
+        if not memory_ids:
+            return []
+        parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
+        return [conflict_from_row(row) for row in run_kept(self._connection, _select_open(), parameters)]
+
+
+_SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
+
+
+@cache
+def _select_statements() -> sa.Select[Any]:
+    place = [statements.c[name] == sa.bindparam(name) for name in ("owner", "project_id", "topic")]
+    joined = sa.join(statements, memories, memories.c.row == statements.c.row)
+    return (
+        sa.select(memories.c.id, statements.c.rule, statements.c.parts, statements.c.positive)
+        .select_from(joined)
+        .where(*place, memories.c.status == ACTIVE)
+        .order_by(statements.c.row.desc())
+        .limit(sa.bindparam("at_most"))
+    )
+
+
+@cache
+def _select_ids() -> sa.Select[Any]:
+    place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
+    return sa.select(*CONFLICT_COLUMNS).where(*place, is_listed(conflicts.c.id, "wanted"))
+
+
+@cache
+def _select_open() -> sa.CompoundSelect[Any]:
+    sides = [
+        sa.select(*CONFLICT_COLUMNS).where(
+            is_listed(side, "wanted"), IS_OPEN, conflicts.c.owner == sa.bindparam("owner")
+        )
+        for side in (conflicts.c.older_id, conflicts.c.newer_id)
+    ]
+    return sa.union(*sides).order_by("id")
+
+
+@cache
+def _select_over() -> sa.Select[Any]:
+    place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "older_id")]
+    return sa.select(*CONFLICT_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))
+
+
+def _page(owner: str, project_id: str, states: Sequence[ConflictState], memory_id: str, before: str) -> sa.Select[Any]:
+    statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.owner == owner, conflicts.c.project_id == project_id)
+    is_open = tuple(states) == (ConflictState.OPEN,)
+    statement = statement.where(IS_OPEN if is_open else conflicts.c.state.in_([state.value for state in states]))
+    if memory_id:
+        statement = statement.where(sa.or_(conflicts.c.older_id == memory_id, conflicts.c.newer_id == memory_id))
+    if before:
+        statement = statement.where(conflicts.c.id < before)
+    return statement.order_by(conflicts.c.id.desc())
+
+
+def conflict_from_row(row: Sequence[Any]) -> Conflict:
+    """Return the conflict in a row of `CONFLICT_COLUMNS`."""
+    values = list(row)
+    values[_RULE], values[_STATE] = Rule(values[_RULE]), ConflictState(values[_STATE])
+    for place in (_CREATED, _RESOLVED):
+        values[place] = None if values[place] is None else EPOCH + timedelta(microseconds=values[place])
+    return Conflict(*values)
+
+
+def _values(conflict: Conflict) -> Mapping[str, Any]:
+    return {
+        "owner": conflict.owner,
+        "project_id": conflict.project_id,
+        "id": conflict.id,
+        "older_id": conflict.older_id,
+        "newer_id": conflict.newer_id,
+        "state": conflict.state.value,
+        "rule": conflict.rule.value,
+        "topic": conflict.topic,
+        "older_value": conflict.older_value,
+        "newer_value": conflict.newer_value,
+        "create_time": to_micros(conflict.create_time),
+        "resolve_time": None if conflict.resolve_time is None else to_micros(conflict.resolve_time),
+    }

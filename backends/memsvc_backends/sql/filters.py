@@ -1,0 +1,108 @@
+"""The filter tree as SQL.
+
+Every test is made two-valued: SQL's third value would survive a Not and lose the memories without the field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
+
+from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.memory import Status
+from memsvc.domain.scope import Reach
+from memsvc_backends.sql.codec import stored_term
+from memsvc_backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, listed_values
+from memsvc_backends.sql.elements import FRACTION, NUMBER, TEXT
+from memsvc_backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
+
+Condition = sa.ColumnElement[bool]
+
+_QUARANTINED = AnyOf(Field.STATUS, (Status.QUARANTINED.value,))
+_SEVERAL = {Field.TAGS: memory_tags, Field.METADATA: memory_metadata}
+
+
+def condition(where: Filter) -> Condition:
+    """Return the condition on `memories` that a memory meets when it matches *where*."""
+    if isinstance(where, And):
+        return sa.and_(sa.true(), *(condition(child) for child in where.children))
+    if isinstance(where, Or):
+        return sa.or_(sa.false(), *(condition(child) for child in where.children))
+    if isinstance(where, AnyOf):
+        return _any_of(where)
+    if isinstance(where, Range):
+        return _range(where)
+    return sa.not_(condition(where.child))
+
+
+def within(reach: Reach) -> Condition:
+    """Return the condition that a memory lies in *reach*."""
+    return sa.and_(memories.c.owner == reach.owner, memories.c.project_id.in_(reach.project_ids))
+
+
+def any_value(column: sa.ColumnElement[object], values: Sequence[int | str | float]) -> Condition:
+    """Return the condition that *column* holds one of *values*, however many they are."""
+    type_: TypeEngine[Any] = TEXT
+    wanted = values
+    if isinstance(column.type, sa.Double):
+        type_ = FRACTION
+    elif isinstance(column.type, sa.Integer):
+        # No whole number is a fraction. All are of 64 bits, since a column may be of less than a value is.
+        type_, wanted = NUMBER, [int(value) for value in values if int(value) == value]
+    if len(wanted) <= MAX_PARAMETERS:
+        return column.in_([sa.literal(value, type_) for value in wanted])
+    return column.in_(sa.select(listed_values(wanted, type_).c.value))
+
+
+def _any_of(test: AnyOf) -> Condition:
+    if test == _QUARANTINED:
+        # As a literal: they are few, and have an index to themselves.
+        return IS_QUARANTINED
+    kinds = (int, float) if test.field in NUMBERS else (str,)
+    values = [value for value in test.values if isinstance(value, kinds) and _fits(value)]
+    if not values:
+        return sa.false()
+    if test.field in _SEVERAL:
+        return _has_term(_SEVERAL[test.field], values)
+    column = memories.c[test.field.value]
+    return _present(column, any_value(column, values))
+
+
+def _has_term(table: sa.Table, values: Sequence[int | str]) -> Condition:
+    terms = [stored_term(str(value)) for value in values] if table is memory_metadata else values
+    return sa.exists().where(
+        table.c.owner == memories.c.owner, table.c.row == memories.c.row, any_value(table.c.term, terms)
+    )
+
+
+def _range(bounds: Range) -> Condition:
+    column = memories.c[bounds.field.value]
+    tests: list[tuple[float | None, Callable[[sa.ColumnElement[float]], Condition]]] = [
+        (bounds.above, column.__gt__),
+        (bounds.at_least, column.__ge__),
+        (bounds.below, column.__lt__),
+        (bounds.at_most, column.__le__),
+    ]
+    if any(bound is not None and math.isnan(bound) for bound, _ in tests):
+        return sa.false()
+    return _present(column, *(test(_bindable(bound)) for bound, test in tests if bound is not None))
+
+
+def _present(column: sa.ColumnElement[object], *tests: Condition) -> Condition:
+    if getattr(column, "nullable", False):
+        return sa.and_(column.is_not(None), *tests)
+    return sa.and_(sa.true(), *tests)
+
+
+def _fits(value: float | str) -> bool:
+    return isinstance(value, str) or abs(value) <= MAX_INTEGER
+
+
+def _bindable(bound: float) -> sa.ColumnElement[float]:
+    if abs(bound) > MAX_INTEGER:
+        return sa.literal(math.copysign(math.inf, bound), FRACTION)
+    return sa.literal(bound, NUMBER if isinstance(bound, int) else FRACTION)

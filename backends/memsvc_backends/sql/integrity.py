@@ -1,0 +1,243 @@
+"""Looking for what is wrong with what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.conflicts import Conflict
+from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS
+from memsvc.domain.integrity import Part
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.domain.session import Session
+from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
+from memsvc_backends.sql.codec import ref_terms, stored_terms
+from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import (
+    is_listed,
+    list_parameter,
+    listed_values,
+    pair_of,
+    pairs,
+    pairs_parameter,
+    unindexed,
+)
+from memsvc_backends.sql.elements import NUMBER, TEXT
+from memsvc_backends.sql.session_codec import SESSION_COLUMNS, session_from_row
+from memsvc_backends.sql.tables import (
+    conflicts,
+    memories,
+    memory_chunks,
+    memory_keywords,
+    memory_metadata,
+    memory_refs,
+    memory_tags,
+    memory_vectors,
+    messages,
+    revisions,
+    sessions,
+    statements,
+)
+
+PART_TABLES: Mapping[Part, sa.Table] = {
+    Part.CHUNKS: memory_chunks,
+    Part.KEYWORDS: memory_keywords,
+    Part.TAGS: memory_tags,
+    Part.METADATA: memory_metadata,
+    Part.REFS: memory_refs,
+    Part.VECTORS: memory_vectors,
+    Part.STATEMENTS: statements,
+    Part.REVISIONS: revisions,
+}
+_ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
+_TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
+
+
+class SqlIntegrityReads:
+    """`memsvc.ports.integrity.IntegrityReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def places(self, *, after: Place | None, limit: int) -> list[Place]:
+        """Return the next places, each found by one step into an index."""
+        found: list[Place] = []
+        with self._database.reading() as connection:
+            while len(found) < limit:
+                nearest = [
+                    Place(*row)
+                    for table in (memories, sessions)
+                    for row in connection.execute(_next_place(table, is_first=after is None), _after(after))
+                ]
+                if not nearest:
+                    break
+                after = min(nearest, key=lambda place: (place.owner, place.project_id))
+                found.append(after)
+        return found
+
+    def known_ids(self, owner: str, ids: Sequence[str]) -> set[str]:
+        """Return those that are there."""
+        if not ids:
+            return set()
+        statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                statement.where(unindexed(memories.c.owner) == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
+            )
+            return set(rows.scalars())
+
+    def kept(self, memories_: Sequence[Memory]) -> dict[int, Kept]:
+        """Compare the numbers of chunks and terms with those that there should be."""
+        rows = [memory.row for memory in memories_]
+        if not rows:
+            return {}
+        with self._database.snapshot() as connection:
+            counted = {row[0]: row[1:] for row in connection.execute(_count_chunks(), {"wanted": list_parameter(rows)})}
+            terms = dict.fromkeys(rows, 0)
+            for table in _TERMS:
+                wanted = [(one.scope.owner, term, one.row) for one in memories_ for term in _terms(table, one)]
+                found = connection.execute(_count_terms(table), {"wanted": pairs_parameter(wanted)})
+                for row, count in found:
+                    terms[row] += count
+        return {
+            memory.row: Kept(
+                has_chunks=_is_whole(*counted[memory.row]),
+                has_terms=terms[memory.row] == sum(len(_terms(table, memory)) for table in _TERMS),
+            )
+            for memory in memories_
+            if memory.row in counted
+        }
+
+    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[Remains]:
+        """Return rows without a memory."""
+        table = PART_TABLES[part]
+        has_owner = "owner" in table.c
+        if owner is not None and not has_owner:
+            return []
+        row = row_of_part(part)
+        told = table.c.owner if has_owner else sa.literal("")
+        statement = sa.select(row.label("row"), sa.func.min(told)).where(row > after, ~is_known(part)).group_by(row)
+        if owner is not None:
+            statement = statement.where(table.c.owner == owner)
+        with self._database.reading() as connection:
+            return [Remains(*found) for found in connection.execute(statement.order_by(row).limit(limit))]
+
+    def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
+        """Return messages that lack something."""
+        owner = sa.func.coalesce(memories.c.owner, sessions.c.owner, "")
+        project = sa.func.coalesce(memories.c.project_id, sessions.c.project_id, "")
+        statement = (
+            sa.select(messages.c.row, owner, project, sa.func.coalesce(memories.c.id, ""))
+            .select_from(_joined_messages())
+            .where(messages.c.row > after, IS_LOST)
+            .order_by(messages.c.row)
+            .limit(limit)
+        )
+        if reach is not None:
+            statement = statement.where(owner == reach.owner, project.in_(reach.project_ids))
+        with self._database.reading() as connection:
+            return [LostMessage(*row) for row in connection.execute(statement)]
+
+    def emptied_sessions(self, *, reach: Reach | None, after: int, limit: int) -> list[Session]:
+        """Return sessions that have lost all messages."""
+        has_some = sa.exists().where(messages.c.session_row == sessions.c.row)
+        statement = sa.select(*SESSION_COLUMNS).where(sessions.c.row > after, sessions.c.last_ordinal > 0, ~has_some)
+        if reach is not None:
+            statement = statement.where(sessions.c.owner == reach.owner, sessions.c.project_id.in_(reach.project_ids))
+        with self._database.reading() as connection:
+            return [
+                session_from_row(row) for row in connection.execute(statement.order_by(sessions.c.row).limit(limit))
+            ]
+
+    def dangling_conflicts(self, *, reach: Reach | None, after: str, limit: int) -> list[Conflict]:
+        """Return conflicts that lack a memory."""
+        statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.id > after, IS_DANGLING)
+        if reach is not None:
+            statement = statement.where(conflicts.c.owner == reach.owner, conflicts.c.project_id.in_(reach.project_ids))
+        with self._database.reading() as connection:
+            rows = connection.execute(statement.order_by(conflicts.c.id).limit(limit))
+            return [conflict_from_row(row) for row in rows]
+
+
+def row_of_part(part: Part) -> sa.ColumnElement[int]:
+    """Return the row of the memory that a row of a part's table belongs to."""
+    table = PART_TABLES[part]
+    return table.c.entry.op(">>")(_ROW_BITS) if part is Part.CHUNKS else table.c.row
+
+
+def is_known(part: Part) -> sa.ColumnElement[bool]:
+    """Return the condition that the memory of a part is there, and the owner's who is told."""
+    table = PART_TABLES[part]
+    known = sa.exists().where(memories.c.row == row_of_part(part))
+    return known.where(memories.c.owner == table.c.owner) if "owner" in table.c else known
+
+
+def _is_whole(expected: int, present: int) -> bool:
+    """Return whether all chunks are there; the only one of a memory is not stored."""
+    return present == (expected if expected > 1 else 0)
+
+
+def _side_is_missing(side: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return ~sa.exists().where(memories.c.id == side, memories.c.owner == conflicts.c.owner)
+
+
+IS_LOST: sa.ColumnElement[bool] = sa.or_(memories.c.row.is_(None), sessions.c.row.is_(None))
+"""That a message, joined with its memory and its session, lacks one of them."""
+IS_DANGLING: sa.ColumnElement[bool] = sa.or_(*map(_side_is_missing, (conflicts.c.older_id, conflicts.c.newer_id)))
+"""That a conflict lacks a memory."""
+
+
+def _joined_messages() -> sa.Join:
+    with_memory = sa.outerjoin(messages, memories, memories.c.row == messages.c.row)
+    return sa.outerjoin(with_memory, sessions, sessions.c.row == messages.c.session_row)
+
+
+def lost_rows(rows: Sequence[int]) -> sa.Select[Any]:
+    """Return a query for those of *rows* that are messages which lack something."""
+    wanted = messages.c.row.in_(sa.select(listed_values(rows, NUMBER).c.value))
+    return sa.select(messages.c.row).select_from(_joined_messages()).where(wanted, IS_LOST)
+
+
+def _terms(table: sa.Table, memory: Memory) -> Sequence[str]:
+    if table is memory_tags:
+        return list(dict.fromkeys(memory.tags))
+    if table is memory_metadata:
+        return list(dict.fromkeys(stored_terms(memory)))
+    if table is memory_refs:
+        return ref_terms(memory.file_refs)
+    # As the indexes, the table of keywords does not hold deleted memories.
+    return [] if memory.status is Status.DELETED else list({keyword.term: 0 for keyword in memory.keywords})
+
+
+@cache
+def _next_place(table: sa.Table, *, is_first: bool) -> sa.Select[Any]:
+    place = (table.c.owner, table.c.project_id)
+    later = sa.tuple_(*place) > sa.tuple_(sa.bindparam("owner"), sa.bindparam("project"))
+    statement = sa.select(*place).order_by(*place).limit(1)
+    return statement if is_first else statement.where(later)
+
+
+def _after(place: Place | None) -> dict[str, str]:
+    return {} if place is None else {"owner": place.owner, "project": place.project_id}
+
+
+@cache
+def _count_chunks() -> sa.Select[Any]:
+    first = memories.c.row.op("<<")(_ROW_BITS)
+    last = first + ((1 << ORDINAL_BITS) - 1)
+    number = sa.select(sa.func.count()).where(memory_chunks.c.entry.between(first, last)).scalar_subquery()
+    return sa.select(memories.c.row, memories.c.chunk_count, number).where(is_listed(memories.c.row, "wanted"))
+
+
+@cache
+def _count_terms(table: sa.Table) -> sa.Select[Any]:
+    wanted = pairs("wanted")
+    owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
+    joined = sa.join(wanted, table, sa.and_(table.c.owner == owner, table.c.term == term, table.c.row == row))
+    return sa.select(table.c.row, sa.func.count()).select_from(joined).group_by(table.c.row)

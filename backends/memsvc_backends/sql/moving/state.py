@@ -1,0 +1,118 @@
+"""What a database says of moves: that it is the target of one, that one away from it is under way, or that it is gone.
+
+It stands in a table of its own, which is there only where something was moved: beside the tables of the store, so that
+it is written in the same transactions as they.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable, DropTable
+
+from memsvc.domain.moving_errors import StoreMovedError
+from memsvc_backends.sql.dialect import upsert
+from memsvc_backends.sql.tables import Number
+
+_metadata = sa.MetaData()
+store_moves = sa.Table(
+    "store_moves",
+    _metadata,
+    # INTO: this database is, or was, the target of a move; OUT: the source of one.
+    sa.Column("role", sa.Text, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+    # Both sides of a move have the same id.
+    sa.Column("move_id", sa.Text, nullable=False),
+    # The identity of the store that is moved.
+    sa.Column("store_id", sa.Text, nullable=False),
+    # Where the other side is, without a password.
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("time", Number, nullable=False),
+    sa.Column("details", sa.Text, nullable=False),
+)
+
+INTO, OUT = "INTO", "OUT"
+COPYING, FOLLOWING, VERIFIED, ARRIVED = "COPYING", "FOLLOWING", "VERIFIED", "ARRIVED"
+"""The states of a target: rows are missing; all are there, changes are carried over; it equals the source, which may be
+written to no more as soon as it says so itself; it is the place of the data."""
+FOLLOWED, LEFT = "FOLLOWED", "LEFT"
+"""The states of a source: changes are noted; the data have moved away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A row of the table.
+
+    Attributes:
+        details: Of a target the rows copied so far and the digests; of a source the version of its tables.
+    """
+
+    role: str
+    state: str
+    move_id: str
+    store_id: str
+    place: str
+    time: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def at(self, state: str, **details: Any) -> Move:
+        """Return it in another state."""
+        return replace(self, state=state, details=self.details | details)
+
+
+def make_table(connection: sa.Connection) -> None:
+    """Make the table, if it is not there."""
+    connection.execute(CreateTable(store_moves, if_not_exists=True))
+
+
+def found(connection: sa.Connection, role: str) -> Move | None:
+    """Return what is said of a role."""
+    if not sa.inspect(connection).has_table(store_moves.name):
+        return None
+    row = connection.execute(sa.select(store_moves).where(store_moves.c.role == role)).mappings().first()
+    if row is None:
+        return None
+    return Move(**{**row, "details": json.loads(row["details"])})
+
+
+def save(connection: sa.Connection, move: Move) -> None:
+    """Say it, in the table that is there."""
+    values = {
+        "role": move.role, "state": move.state, "move_id": move.move_id, "store_id": move.store_id,
+        "place": move.place, "time": move.time, "details": json.dumps(move.details),
+    }  # fmt: skip
+    changes = [name for name in values if name != "role"]
+    connection.execute(upsert(store_moves, changes), values)
+
+
+def forget(connection: sa.Connection, role: str) -> None:
+    """Say nothing of a role any more."""
+    if found(connection, role) is None:
+        return
+    connection.execute(sa.delete(store_moves).where(store_moves.c.role == role))
+    if connection.execute(sa.select(store_moves.c.role)).first() is None:
+        connection.execute(DropTable(store_moves))
+
+
+def require_here(connection: sa.Connection) -> None:
+    """Return when this database is the place of its data.
+
+    Raises:
+        StoreMovedError: It is not.
+    """
+    out, into = found(connection, OUT), found(connection, INTO)
+    if out is not None and out.state == LEFT:
+        message = (
+            f"The data of this store were moved to {out.place}: start the service with that as its store (README, "
+            "'Moving to PostgreSQL or a cluster'), or take the move back with `memsvc migrate-backend --undo`."
+        )
+        raise StoreMovedError(message)
+    if into is not None and into.state != ARRIVED:
+        message = (
+            f"This store is the target of a move from {into.place} that has not ended: run the same `memsvc "
+            "migrate-backend` there again, and it goes on where it was, or give it up with --abort."
+        )
+        raise StoreMovedError(message)

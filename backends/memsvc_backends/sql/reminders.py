@@ -1,0 +1,120 @@
+"""Reminders: found by their days, and what was given of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.memory import Memory
+from memsvc.domain.reminder import Slot
+from memsvc.domain.reminders import Given, Window
+from memsvc.domain.scope import Reach
+from memsvc.ports.reminders import ReminderPlace
+from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import insert_new, is_listed, list_parameter, run_kept
+from memsvc_backends.sql.reminder_rows import day_of, number_of
+from memsvc_backends.sql.tables import memories, reminders, reminders_given
+from memsvc_backends.sql.writing import SqlWriting
+
+_START = ReminderPlace(0, 0)
+
+
+class SqlReminderReads:
+    """`memsvc.ports.reminders.ReminderReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def page(self, *, reach: Reach, window: Window, after: ReminderPlace | None, limit: int) -> list[Memory]:
+        """Return a page: the yearly ones and the others of each project, merged, each read in order."""
+        most, (day, row) = max(0, limit), after or _START
+        found: list[Any] = []
+        with self._database.reading() as connection:
+            for project in dict.fromkeys(reach.project_ids):
+                place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
+                yearly = place | {"wanted": list_parameter(window.yearly)}
+                span = place | {"first": window.first, "last": window.last}
+                found += run_kept(connection, _select_yearly(), yearly)
+                found += run_kept(connection, _select_span(), span)
+        found.sort(key=lambda one: (one[0], one[1]))
+        return [memory_from_row(values[2:]) for values in found[:most]]
+
+    def given(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+        """Return what was acknowledged."""
+        if not rows:
+            return {}
+        parameters = {
+            "wanted": list_parameter(rows), "since": number_of(since),
+            "owner": reach.owner, "projects": list_parameter(reach.project_ids),
+        }  # fmt: skip
+        found: dict[int, set[Given]] = {}
+        with self._database.reading() as connection:
+            for row, day, slot in run_kept(connection, _select_given(), parameters):
+                found.setdefault(row, set()).add((day_of(day), Slot(slot)))
+        return {row: frozenset(given) for row, given in found.items()}
+
+
+class SqlReminderWrites(SqlWriting):
+    """`memsvc.ports.reminders.ReminderWrites`, on the connection of a transaction."""
+
+    def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
+        """Insert what is not there yet, and return what is."""
+        place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
+        self._connection.execute(insert_new(reminders_given), place | {"time": to_micros(moment)})
+        [(noted,)] = run_kept(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
+        return from_micros(noted)
+
+
+@cache
+def _select_yearly() -> sa.Select[Any]:
+    return _page(is_listed(reminders.c.day, "wanted"))
+
+
+@cache
+def _select_span() -> sa.Select[Any]:
+    return _page(reminders.c.day.between(sa.bindparam("first"), sa.bindparam("last")))
+
+
+def _page(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    columns = reminders.c
+    after = sa.tuple_(columns.day, columns.row) > sa.tuple_(sa.bindparam("after_day"), sa.bindparam("after_row"))
+    return (
+        sa.select(columns.day, columns.row, *MEMORY_COLUMNS)
+        .select_from(sa.join(reminders, memories, memories.c.row == columns.row))
+        .where(
+            columns.owner == sa.bindparam("owner"),
+            columns.project_id == sa.bindparam("project_id"),
+            within,
+            after,
+        )
+        .order_by(columns.day, columns.row)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
+@cache
+def _select_given() -> sa.Select[Any]:
+    noted = reminders_given.c
+    return (
+        sa.select(noted.row, noted.day, noted.slot)
+        .select_from(sa.join(reminders_given, memories, memories.c.row == noted.row))
+        .where(
+            is_listed(noted.row, "wanted"),
+            noted.day >= sa.bindparam("since"),
+            memories.c.owner == sa.bindparam("owner"),
+            is_listed(memories.c.project_id, "projects"),
+        )
+    )
+
+
+@cache
+def _select_noted() -> sa.Select[Any]:
+    place = [reminders_given.c[name] == sa.bindparam(f"at_{name}") for name in ("row", "day", "slot")]
+    return sa.select(reminders_given.c.time).where(*place)

@@ -1,0 +1,300 @@
+"""Sessions and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.memory import Memory
+from memsvc.domain.session import (
+    Message,
+    MessageRecord,
+    MessageState,
+    Role,
+    Session,
+    SessionCounts,
+    SessionName,
+    SessionState,
+    Standing,
+)
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import (
+    gathered_rows,
+    is_listed,
+    list_parameter,
+    pair_of,
+    pairs,
+    pairs_parameter,
+    rows_of_text,
+)
+from memsvc_backends.sql.elements import NUMBER
+from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
+from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.session_codec import (
+    MESSAGE_COLUMNS,
+    SESSION_COLUMNS,
+    message_values,
+    record_from_row,
+    session_from_row,
+    session_values,
+)
+from memsvc_backends.sql.tables import DELETED, IS_LIVE_MESSAGE, memories, messages, sessions
+
+
+class SqlSessionReads:
+    """`memsvc.ports.sessions.SessionReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def get(self, name: SessionName) -> Session | None:
+        """Return the session of this name."""
+        with self._database.reading() as connection:
+            return _get(connection, name)
+
+    def page(
+        self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
+    ) -> list[Session]:
+        """Return one page of a list."""
+        if limit <= 0 or not states:
+            return []
+        place = (sessions.c.owner == owner, sessions.c.project_id == project_id)
+        statement = sa.select(*SESSION_COLUMNS).where(*place).order_by(sessions.c.row.desc()).limit(limit)
+        if len(states) < len(SessionState):
+            statement = statement.where(sessions.c.state.in_(sorted(state.value for state in states)))
+        if before is not None:
+            statement = statement.where(sessions.c.row < before)
+        with self._database.reading() as connection:
+            return [session_from_row(row) for row in connection.execute(statement)]
+
+    def counts(self, wanted: Sequence[Session]) -> dict[int, SessionCounts]:
+        """Return the counts by row."""
+        with self._database.reading() as connection:
+            return _counts(connection, wanted)
+
+    def messages(
+        self, session: Session, *, states: Collection[MessageState], after: int | None, limit: int, descending: bool
+    ) -> list[Message]:
+        """Return one page of messages."""
+        if limit <= 0 or not states:
+            return []
+        ordinal = messages.c.ordinal
+        statement = sa.select(*MESSAGE_COLUMNS).where(messages.c.session_row == session.row).limit(limit)
+        if after is not None:
+            statement = statement.where(ordinal < after if descending else ordinal > after)
+        if set(states) == {MessageState.ACTIVE}:
+            statement = statement.where(IS_LIVE_MESSAGE)
+        elif len(states) < len(MessageState):
+            statement = statement.where(messages.c.state.in_(sorted(state.value for state in states)))
+        chosen = statement.order_by(ordinal.desc() if descending else ordinal).subquery()
+        with self._database.snapshot() as connection:
+            text = connection.execute(sa.select(gathered_rows(*chosen.c))).scalar_one()
+            records = [record_from_row(row) for row in rows_of_text(text)]
+            found = _memories(connection, [record.row for record in records])
+        records.sort(key=lambda record: record.ordinal, reverse=descending)
+        return [Message(record, found[record.row]) for record in records]
+
+
+class SqlSessionWrites:
+    """`memsvc.ports.sessions.SessionWrites`, on a connection that is in a transaction."""
+
+    def __init__(
+        self,
+        connect: Callable[[], sa.Connection],
+        allot: Callable[[], int],
+        void_on_race: Callable[[], AbstractContextManager[None]],
+        refuse_erased: Callable[[Iterable[str]], None],
+    ) -> None:
+        """Work on what *connect* returns: the connection, once all that waits is written.
+
+        *allot* gives the next row, *void_on_race* watches over what may lose a race, *refuse_erased* refuses owners
+        that are being erased.
+        """
+        self._refuse_erased = refuse_erased
+        self._connect = connect
+        self._allot = allot
+        self._void_on_race = void_on_race
+
+    def get(self, name: SessionName) -> Session | None:
+        """Return the session of this name."""
+        return _get(self._connection, name)
+
+    def standing(self, name: SessionName) -> Standing | None:
+        """Return a session as an append finds it."""
+        place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
+        row = self._connection.execute(_select_standing(), place).one_or_none()
+        return None if row is None else Standing(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
+
+    def active(self, owner: str, project_id: str) -> list[Session]:
+        """Return the active sessions, the oldest first."""
+        place = {"owner": owner, "project_id": project_id}
+        return [session_from_row(row) for row in self._connection.execute(_select_active(), place)]
+
+    def insert(self, session: Session) -> Session:
+        """Insert a new session."""
+        self._refuse_erased([session.scope.owner])
+        row = self._allot()
+        with self._void_on_race():
+            insert_many(self._connection, sessions, [session_values(session, row)])
+        return replace(session, row=row)
+
+    def update(self, session: Session) -> None:
+        """Replace a session."""
+        values = session_values(session, session.row)
+        changed = {name: value for name, value in values.items() if name in _CHANGEABLE}
+        self._connection.execute(_update_session(), {"at_row": session.row, **changed})
+
+    def append(self, session: Session, records: Sequence[MessageRecord]) -> None:
+        """Add messages."""
+        with self._void_on_race():
+            insert_many(self._connection, messages, [message_values(session.row, record) for record in records])
+
+    def counts(self, session: Session) -> SessionCounts:
+        """Return the counts of one session."""
+        return _counts(self._connection, [session])[session.row]
+
+    def has_droppable(self, session: Session, *, before: int) -> bool:
+        """Return whether there is something to trim."""
+        wanted = {"session": session.row, "before": before}
+        return self._connection.execute(_select_droppable(), wanted).first() is not None
+
+    def are_live(self, wanted: Sequence[Message]) -> bool:
+        """Compare them with what is stored, by one number."""
+        stored = pairs_parameter((one.memory.row, one.memory.revision) for one in wanted)
+        found: int = self._connection.execute(_count_live(), {"wanted": stored}).scalar_one()
+        return found == len(wanted)
+
+    def add_tokens(self, row: int, tokens: int) -> None:
+        """Count more or fewer tokens for a message."""
+        self._connection.execute(_update_tokens(), {"at_row": row, "more": tokens})
+
+    def summarised(self, rows: Sequence[int], summary_id: str) -> None:
+        """Note the summary of messages."""
+        parameters = {"wanted": list_parameter(rows), "summary": summary_id}
+        self._connection.execute(_update_summaries(), parameters)
+
+    @property
+    def _connection(self) -> sa.Connection:
+        return self._connect()
+
+
+_FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})
+_CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
+
+
+def _get(connection: sa.Connection, name: SessionName) -> Session | None:
+    place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
+    row = connection.execute(_select_session(), place).one_or_none()
+    return None if row is None else session_from_row(row)
+
+
+def _memories(connection: sa.Connection, rows: Sequence[int]) -> dict[int, Memory]:
+    wanted = {"wanted": list_parameter(rows)}
+    text = connection.execute(_select_memories(), wanted).scalar_one()
+    found = found_in(text, lambda: connection.execute(_select_doubtful(), wanted))
+    return {row: memory for row, (memory, _) in found.items()}
+
+
+def _counts(connection: sa.Connection, wanted: Sequence[Session]) -> dict[int, SessionCounts]:
+    rows = list_parameter(session.row for session in wanted)
+    found = connection.execute(_select_counts(), {"wanted": rows}).all()
+    sums = {(row, state): (number, int(tokens)) for row, state, number, tokens in found}
+    none = (0, 0)
+    return {
+        session.row: SessionCounts(
+            *sums.get((session.row, MessageState.ACTIVE.value), none),
+            *sums.get((session.row, MessageState.ARCHIVED.value), none),
+        )
+        for session in wanted
+    }
+
+
+def _at(*names: str) -> list[sa.ColumnElement[bool]]:
+    return [sessions.c[name] == sa.bindparam(name) for name in names]
+
+
+@cache
+def _select_session() -> sa.Select[Any]:
+    return sa.select(*SESSION_COLUMNS).where(*_at("owner", "project_id", "id")).with_for_update()
+
+
+@cache
+def _select_active() -> sa.Select[Any]:
+    is_active = sessions.c.state == SessionState.ACTIVE.value
+    place = _at("owner", "project_id")
+    return sa.select(*SESSION_COLUMNS).where(*place, is_active).order_by(sessions.c.row).with_for_update()
+
+
+@cache
+def _update_session() -> sa.Update:
+    values: dict[str, Any] = {name: sa.bindparam(name) for name in _CHANGEABLE}
+    return sa.update(sessions).where(sessions.c.row == sa.bindparam("at_row")).values(values)
+
+
+@cache
+def _select_counts() -> sa.Select[Any]:
+    columns = (messages.c.session_row, messages.c.state)
+    sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
+    wanted = is_listed(messages.c.session_row, "wanted")
+    return sa.select(*columns, *sums).where(wanted).group_by(*columns)
+
+
+@cache
+def _select_memories() -> sa.Select[Any]:
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "wanted"))
+
+
+@cache
+def _select_doubtful() -> sa.Select[Any]:
+    wanted = is_listed(memories.c.row, "wanted")
+    return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
+
+
+@cache
+def _select_standing() -> sa.Select[Any]:
+    mine = messages.c.session_row == sessions.c.row
+    kept = sa.select(messages.c.row).where(mine, messages.c.state != DELETED)
+    newest = kept.order_by(messages.c.ordinal.desc()).limit(1).scalar_subquery()
+    # By the index of states, which holds the numbers too: what is archived is not looked at.
+    live = sa.select(sa.func.coalesce(sa.func.sum(messages.c.token_count), 0)).where(
+        mine, messages.c.state == MessageState.ACTIVE.value
+    )
+    since = messages.c.ordinal > sessions.c.flushed_ordinal
+    unflushed = sa.select(sa.func.coalesce(sa.func.sum(messages.c.token_count), 0)).where(mine, IS_LIVE_MESSAGE, since)
+    columns = (*SESSION_COLUMNS, newest, live.scalar_subquery(), unflushed.scalar_subquery())
+    return sa.select(*columns).where(*_at("owner", "project_id", "id"))
+
+
+@cache
+def _count_live() -> sa.Select[Any]:
+    wanted = pairs("wanted")
+    row, revision = pair_of(wanted, NUMBER, NUMBER)
+    stored = sa.join(wanted, memories, memories.c.row == row).join(messages, messages.c.row == memories.c.row)
+    same = (memories.c.revision == revision, messages.c.state == MessageState.ACTIVE.value)
+    return sa.select(sa.func.count()).select_from(stored).where(*same)
+
+
+@cache
+def _select_droppable() -> sa.Select[Any]:
+    mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
+    free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
+    return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
+
+
+@cache
+def _update_tokens() -> sa.Update:
+    counted = messages.c.token_count + sa.bindparam("more", type_=sa.Integer)
+    at_least_none = sa.case((counted < 0, 0), else_=counted)
+    return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(token_count=at_least_none)
+
+
+@cache
+def _update_summaries() -> sa.Update:
+    wanted = is_listed(messages.c.row, "wanted")
+    return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))

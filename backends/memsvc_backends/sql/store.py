@@ -1,0 +1,267 @@
+"""The store: its parts, and its opening and closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from datetime import datetime
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.backup import StoreCopies
+from memsvc.ports.changes import ChangeFeed
+from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.erasing import ErasureReads
+from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.files import FileReads
+from memsvc.ports.history import CheckpointReads
+from memsvc.ports.integrity import IntegrityReads
+from memsvc.ports.keys import KeyReads
+from memsvc.ports.leases import Leases
+from memsvc.ports.logs import LogReads
+from memsvc.ports.metadata import MetadataStore, Record, Transaction
+from memsvc.ports.moving import StoreMoves
+from memsvc.ports.reminders import ReminderReads
+from memsvc.ports.sessions import SessionReads
+from memsvc.ports.transfer import UserReads
+from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.vault import VaultBook
+from memsvc_backends.sql.changes import SqlChangeFeed
+from memsvc_backends.sql.checkpoints import SqlCheckpoints
+from memsvc_backends.sql.conflicts import SqlConflictReads
+from memsvc_backends.sql.copying import SqlStoreCopies
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.driver import Driver
+from memsvc_backends.sql.embeddings import SqlEmbeddingCache
+from memsvc_backends.sql.erasing import SqlErasureReads
+from memsvc_backends.sql.errors import BACKEND
+from memsvc_backends.sql.feed import SqlIndexFeed
+from memsvc_backends.sql.files import SqlFileReads
+from memsvc_backends.sql.fresh import CAPACITY, Fresh
+from memsvc_backends.sql.integrity import SqlIntegrityReads
+from memsvc_backends.sql.keys import SqlKeyReads
+from memsvc_backends.sql.leases import SqlLeases
+from memsvc_backends.sql.logs import SqlLogs
+from memsvc_backends.sql.moving.moves import SqlStoreMoves
+from memsvc_backends.sql.postgres import PostgresDriver
+from memsvc_backends.sql.preloading import Preloading
+from memsvc_backends.sql.reads import SqlMemoryReads
+from memsvc_backends.sql.reminders import SqlReminderReads
+from memsvc_backends.sql.schema import bring_up_to_date
+from memsvc_backends.sql.sessions import SqlSessionReads
+from memsvc_backends.sql.settings import SqlSettings
+from memsvc_backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.transaction import SqlTransaction
+from memsvc_backends.sql.transfer import SqlUserReads
+from memsvc_backends.sql.upkeep import SqlUpkeepReads
+from memsvc_backends.sql.vault import SqlVaultBook
+
+DEFAULT_NAME = "memsvc.db"
+
+
+class SqlMetadataStore:
+    """`memsvc.ports.metadata.MetadataStore`."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], moves: StoreMoves) -> None:
+        """Work on a database that is up to date; *moves* is what moves it."""
+        self._database = database
+        self._now = now
+        self._memories = SqlMemoryReads(database)
+        self._preloading = Preloading(database, self._memories.ranked)
+        self._sessions = SqlSessionReads(database)
+        self._files = SqlFileReads(database)
+        self._fresh = Fresh(0 if database.driver.is_shared else CAPACITY)
+        self._feed = SqlIndexFeed(database, self._fresh)
+        self._changes = SqlChangeFeed(database)
+        self._checkpoints = SqlCheckpoints(database)
+        self._embeddings = SqlEmbeddingCache(database)
+        self._conflicts = SqlConflictReads(database)
+        self._reminders = SqlReminderReads(database)
+        self._integrity = SqlIntegrityReads(database)
+        self._logs = SqlLogs(database)
+        self._upkeep = SqlUpkeepReads(database)
+        self._leases = SqlLeases(database)
+        self._users = SqlUserReads(database)
+        self._erasures = SqlErasureReads(database, self._memories.ranked.clear)
+        self._keys = SqlKeyReads(database)
+        self._copies = SqlStoreCopies(database, DEFAULT_NAME)
+        self._vault = SqlVaultBook(database)
+        self._moves = moves
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether the database is a server's."""
+        return self._database.driver.is_shared
+
+    @property
+    def memories(self) -> SqlMemoryReads:
+        """Read memories."""
+        return self._memories
+
+    @property
+    def sessions(self) -> SessionReads:
+        """Read sessions."""
+        return self._sessions
+
+    @property
+    def files(self) -> FileReads:
+        """Read what is known of files."""
+        return self._files
+
+    @property
+    def feed(self) -> IndexFeed:
+        """Read what is to be indexed."""
+        return self._feed
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Read the changes of memories."""
+        return self._changes
+
+    @property
+    def embeddings(self) -> EmbeddingCache:
+        """Keep embeddings."""
+        return self._embeddings
+
+    @property
+    def conflicts(self) -> ConflictReads:
+        """Read conflicts."""
+        return self._conflicts
+
+    @property
+    def reminders(self) -> ReminderReads:
+        """Read reminders."""
+        return self._reminders
+
+    @property
+    def checkpoints(self) -> CheckpointReads:
+        """Read checkpoints."""
+        return self._checkpoints
+
+    @property
+    def integrity(self) -> IntegrityReads:
+        """Read what is wrong."""
+        return self._integrity
+
+    @property
+    def logs(self) -> LogReads:
+        """Read daily logs."""
+        return self._logs
+
+    @property
+    def upkeep(self) -> UpkeepReads:
+        """Find what upkeep is due."""
+        return self._upkeep
+
+    @property
+    def leases(self) -> Leases:
+        """Take and release leases."""
+        return self._leases
+
+    @property
+    def users(self) -> UserReads:
+        """Read all of a user."""
+        return self._users
+
+    @property
+    def erasures(self) -> ErasureReads:
+        """Look for what is left of users."""
+        return self._erasures
+
+    @property
+    def api_keys(self) -> KeyReads:
+        """Read API keys."""
+        return self._keys
+
+    @property
+    def copies(self) -> StoreCopies:
+        """Copy the store as a whole."""
+        return self._copies
+
+    @property
+    def moves(self) -> StoreMoves:
+        """Move the store to another database."""
+        return self._moves
+
+    @property
+    def vault(self) -> VaultBook:
+        """Keep what the vault knows."""
+        return self._vault
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction; others wait until it ends."""
+        changed: AbstractSet[int] = frozenset()
+        counted: Mapping[int, int] = {}
+        inserted: Sequence[Record] = ()
+        try:
+            with self._database.writing() as connection:
+                transaction = SqlTransaction(connection, self._now())
+                changed, counted, inserted = transaction.changed, transaction.counted, transaction.inserted
+                yield transaction
+                transaction.finish()
+                version = self._memories.ranked.version
+                # Before the commit: after it the indexer may ask for them at once.
+                self._fresh.keep(inserted)
+                self._fresh.forget({*changed, *counted})
+        except BaseException:
+            self._fresh.forget(record.memory.row for record in inserted)
+            # Though the commit failed, it may have happened.
+            self._memories.forget({*changed, *counted})
+            raise
+        self._memories.forget(changed)
+        self._memories.recount(counted, version)
+        self._memories.keep(inserted, version)
+
+    @property
+    def preloading(self) -> Preloading:
+        """Read ahead what ranking needs."""
+        return self._preloading
+
+    def storage_bytes(self) -> int:
+        """Return the bytes in use."""
+        with self._database.reading() as connection:
+            return self._database.driver.storage_bytes(connection)
+
+    def ping(self) -> None:
+        """Return when the store answers."""
+        with self._database.reading() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
+
+@contextmanager
+def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[MetadataStore]:
+    """Open the database, creating or migrating it when need be; close it on leaving.
+
+    Raises:
+        SchemaVersionError: The database is newer than this code.
+        BackendUnavailableError: The database cannot be opened.
+    """
+    database = Database(_driver(settings, context), settings)
+    try:
+        bring_up_to_date(database)
+        moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
+        store = SqlMetadataStore(database, context.now, moves)
+        store.preloading.start()
+        try:
+            yield store
+        finally:
+            store.preloading.stop()
+    finally:
+        database.close()
+
+
+def _driver(settings: SqlSettings, context: BackendContext) -> Driver:
+    if settings.url is not None:
+        return PostgresDriver(settings.url.get_secret_value(), settings)
+    path = settings.path or context.directory / DEFAULT_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendUnavailableError(BACKEND) from error
+    return SqliteDriver(path, settings)
+
+
+SQL: BackendSpec[MetadataStore] = BackendSpec(settings=SqlSettings, open=open_store)
+"""The entry point `sql`."""

@@ -1,0 +1,206 @@
+"""What the vault knows of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import from_micros
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import OWNER_SEPARATOR, Scope
+from memsvc.domain.vault import Entry
+from memsvc.domain.vault_names import path_key
+from memsvc.ports.vault import Said, VaultState
+from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import is_listed, list_parameter
+from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.tables import memories, tombstones
+from memsvc_backends.sql.vault_tables import vault_files, vault_state
+
+_F, _M = vault_files.c, memories.c
+_COLUMNS = (_F.path, _F.owner, _F.project_id, _F.digest, _F.revision, _F.anchor, _F.memory_id, _F.session_id)
+_IS_SAID = sa.and_(_M.kind == sa.literal_column("'MESSAGE'"), _M.session_id != sa.literal_column("''"))
+_IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa.literal_column("'QUARANTINED'"))
+
+
+class SqlVaultBook:
+    """`memsvc.ports.vault.VaultBook`."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep it in *database*."""
+        self._database = database
+
+    def state(self) -> VaultState | None:
+        """Return the state."""
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(vault_state.c.vault_id, vault_state.c.position)).one_or_none()
+        return None if row is None else VaultState(*row)
+
+    def begin(self, vault_id: str) -> None:
+        """Begin anew."""
+        with self._database.writing() as connection:
+            connection.execute(sa.delete(vault_files))
+            connection.execute(sa.delete(vault_state))
+            connection.execute(sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
+
+    def at(self, paths: Iterable[str]) -> dict[str, Entry]:
+        """Return entries by path."""
+        keys = [path_key(path) for path in paths]
+        return {path_key(entry.path): entry for entry in self._listed(_F.path_key, keys)}
+
+    def of(self, memory_ids: Iterable[str]) -> dict[str, Entry]:
+        """Return entries by memory."""
+        return {entry.memory_id: entry for entry in self._listed(_F.memory_id, [one for one in memory_ids if one])}
+
+    def of_session(self, scope: Scope) -> Entry | None:
+        """Return the entry of a transcript."""
+        at = (_F.owner == scope.owner, _F.project_id == scope.project_id, _F.session_id == scope.session_id)
+        found = self._entries(sa.select(*_COLUMNS).where(*at, _HAS_SESSION))
+        return found[0] if found else None
+
+    def alike(self, owner: str, digest: str, *, limit: int) -> list[Entry]:
+        """Return the entries of a digest."""
+        alike = sa.select(*_COLUMNS).where(_F.owner == owner, _F.digest == digest)
+        return self._entries(alike.order_by(_F.path_key).limit(limit))
+
+    def page(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+        """Return the next entries."""
+        return self._entries(_paged(sa.select(*_COLUMNS), owner, after, limit))
+
+    def count(self, *, owner: str | None) -> int:
+        """Count the entries."""
+        counted = sa.select(sa.func.count()).select_from(vault_files)
+        with self._database.reading() as connection:
+            return int(connection.execute(counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
+
+    def record(
+        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+    ) -> None:
+        """Write entries."""
+        keys = [path_key(path) for path in removed]
+        with self._database.writing() as connection:
+            gone = [*keys, *(path_key(entry.path) for entry in entries)]
+            if gone:
+                connection.execute(_delete_listed(_F.path_key), {"values": list_parameter(gone)})
+            if ids := [entry.memory_id for entry in entries if entry.memory_id]:
+                connection.execute(_delete_listed(_F.memory_id), {"values": list_parameter(ids)})
+            for entry in entries:
+                if entry.session_id:
+                    place = {"of": entry.owner, "in_project": entry.project_id, "session": entry.session_id}
+                    connection.execute(_delete_transcript(), place)
+            if entries:
+                insert_many(connection, vault_files, [_values(entry) for entry in entries])
+            if position is not None:
+                connection.execute(sa.update(vault_state).values(position=position))
+
+    def present(self, rows: Sequence[int]) -> list[Memory]:
+        """Return memories."""
+        wanted = sa.select(*MEMORY_COLUMNS).where(is_listed(_M.row, "values")).order_by(_M.row)
+        with self._database.reading() as connection:
+            found = connection.execute(wanted, {"values": list_parameter(sorted(set(rows)))})
+            return [memory_from_row(row) for row in found]
+
+    def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
+        """Return memories that their files do not show."""
+        differs = sa.true() if every else sa.or_(_F.path.is_(None), _F.revision != _M.revision)
+        is_behind = sa.or_(sa.and_(~_IS_ABSENT, differs), sa.and_(_IS_ABSENT, _F.path.is_not(None)))
+        joined = sa.outerjoin(memories, vault_files, sa.and_(_F.memory_id == _M.id, _HAS_MEMORY))
+        statement = sa.select(*MEMORY_COLUMNS).select_from(joined).where(_M.row > after_row, ~_IS_SAID, is_behind)
+        if owner is not None:
+            statement = statement.where(_M.owner == owner)
+        with self._database.reading() as connection:
+            return [memory_from_row(row) for row in connection.execute(statement.order_by(_M.row).limit(limit))]
+
+    def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+        """Return entries of memories that are gone."""
+        is_there = sa.exists().where(_M.id == _F.memory_id)
+        return self._entries(_paged(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
+
+    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return where purged memories were."""
+        is_meant = is_listed(tombstones.c.memory_id, "values")
+        places = sa.select(tombstones.c.owner, tombstones.c.project_id).where(is_meant).distinct()
+        with self._database.reading() as connection:
+            found = connection.execute(places, {"values": list_parameter(list(memory_ids))})
+            return {(owner, project) for owner, project in found}
+
+    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
+        """Return sessions."""
+        first = sa.func.min(_M.row)
+        columns = (_M.owner, _M.project_id, _M.session_id)
+        statement = sa.select(*columns, sa.func.min(_M.create_time), sa.func.max(_M.update_time), first).where(_IS_SAID)
+        if owner is not None:
+            statement = statement.where(_M.owner == owner)
+        statement = statement.group_by(*columns).having(first > after_row).order_by(first).limit(limit)
+        with self._database.reading() as connection:
+            return [_said(*row) for row in connection.execute(statement)]
+
+    def _listed(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[Entry]:
+        if not values:
+            return []
+        with self._database.reading() as connection:
+            found = connection.execute(_select_listed(column), {"values": list_parameter(values)})
+            return [Entry(*row) for row in found]
+
+    def _entries(self, statement: sa.Select[Any]) -> list[Entry]:
+        with self._database.reading() as connection:
+            return [Entry(*row) for row in connection.execute(statement)]
+
+
+_HAS_MEMORY = _F.memory_id != sa.literal_column("''")
+_HAS_SESSION = _F.session_id != sa.literal_column("''")
+
+
+@cache
+def _select_listed(column: sa.ColumnElement[str]) -> sa.Select[Any]:
+    wanted = sa.select(*_COLUMNS).where(is_listed(column, "values"))
+    return wanted.where(_HAS_MEMORY) if column is _F.memory_id else wanted
+
+
+@cache
+def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
+    wanted = is_listed(column, "values")
+    return (
+        sa.delete(vault_files).where(wanted, _HAS_MEMORY)
+        if column is _F.memory_id
+        else sa.delete(vault_files).where(wanted)
+    )
+
+
+@cache
+def _delete_transcript() -> sa.Delete:
+    place = (
+        _F.owner == sa.bindparam("of"),
+        _F.project_id == sa.bindparam("in_project"),
+        _F.session_id == sa.bindparam("session"),
+    )
+    return sa.delete(vault_files).where(*place, _HAS_SESSION)
+
+
+def _paged(statement: sa.Select[Any], owner: str | None, after: str, limit: int) -> sa.Select[Any]:
+    paged = statement.where(_F.path_key > after).order_by(_F.path_key).limit(limit)
+    return paged if owner is None else paged.where(_F.owner == owner)
+
+
+def _values(entry: Entry) -> dict[str, Any]:
+    return {
+        "path_key": path_key(entry.path),
+        "path": entry.path,
+        "owner": entry.owner,
+        "project_id": entry.project_id,
+        "memory_id": entry.memory_id,
+        "session_id": entry.session_id,
+        "digest": entry.digest,
+        "revision": entry.revision,
+        "anchor": entry.anchor,
+    }
+
+
+def _said(owner: str, project: str, session: str, first: int, stamp: int, row: int) -> Said:
+    tenant, _, user = owner.partition(OWNER_SEPARATOR)
+    scope = Scope(user, project, session_id=session, tenant_id=tenant)
+    return Said(scope, from_micros(first), stamp, row)

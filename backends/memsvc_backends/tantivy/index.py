@@ -1,0 +1,172 @@
+"""The lexical index over Tantivy, and the entry point."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from pathlib import Path
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.hits import Hits
+from memsvc.ports.index import Generation, Listed
+from memsvc.ports.lexical import LexicalIndex
+from memsvc_backends.tantivy.errors import NAME, translate
+from memsvc_backends.tantivy.generation import TantivyGeneration
+from memsvc_backends.tantivy.manifest import UnreadableManifestError, read_manifest, remove_manifest, write_manifest
+from memsvc_backends.tantivy.settings import TantivySettings
+
+_log = logging.getLogger(__name__)
+
+
+class TantivyLexicalIndex:
+    """Generations as folders side by side, one of them live: the one that the manifest names."""
+
+    is_shared = False
+
+    def __init__(self, directory: Path, settings: TantivySettings) -> None:
+        self._directory = directory
+        self._heap_bytes = settings.writer_heap_bytes
+        self._is_closed = False
+        self._making: TantivyGeneration | None = None
+        with translate():
+            directory.mkdir(parents=True, exist_ok=True)
+        self._live = self._open_live()
+        self._remove_leftovers()
+
+    @property
+    def manifest(self) -> LexicalManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        live = self._require_open()
+        return None if live is None else live.manifest
+
+    def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+        """Make the entries of each memory exactly those given, with one commit."""
+        live = self._require_open()
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        live.replace(changes)
+
+    def search(
+        self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> Hits:
+        """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
+        live = self._require_open()
+        if deadline.passed():
+            raise DeadlineExceededError(NAME)
+        if live is None or not terms:
+            return Hits.of(())
+        return live.search(terms, reach=reach, where=where, limit=limit)
+
+    def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
+        """Start a generation; one that was begun before and not switched to is discarded."""
+        live = self._require_open()
+        if live is not None and manifest.generation <= live.manifest.generation:
+            message = f"The generation {manifest.generation} does not follow {live.manifest.generation}."
+            raise ValueError(message)
+        if self._making is not None:
+            self._making.discard()
+        directory = self._folder(manifest)
+        shutil.rmtree(directory, ignore_errors=True)
+        with translate():
+            directory.mkdir()
+        self._making = TantivyGeneration(directory, manifest, heap_bytes=self._heap_bytes, is_live=False)
+        return self._making
+
+    def switch(self, generation: Generation[LexicalEntry]) -> None:
+        """Make a sealed generation the live one and remove the one before."""
+        before = self._require_open()
+        if not isinstance(generation, TantivyGeneration) or generation is not self._making:
+            message = "The generation is not the one that was begun last."
+            raise ValueError(message)
+        generation.publish()
+        with translate():
+            write_manifest(self._directory, generation.manifest)
+        generation.go_live()
+        self._live, self._making = generation, None
+        if before is not None:
+            before.remove()
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every entry of every owner."""
+        live = self._require_open()
+        return iter(()) if live is None else live.inventory()
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        live = self._require_open()
+        return 0 if live is None else live.count(reach)
+
+    def storage_bytes(self) -> int:
+        """Return the bytes of all files, those of a generation being made too."""
+        self._require_open()
+        total = 0
+        # The walk passes over folders that a switch removes meanwhile; merging removes files at any moment.
+        for folder, _, names in os.walk(self._directory):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += (Path(folder) / name).stat().st_size
+        return total
+
+    def ping(self) -> None:
+        """Return when the index can be searched, or raise BackendUnavailableError."""
+        live = self._require_open()
+        if live is not None:
+            live.ping()
+
+    def close(self) -> None:
+        """Give files and threads back, and refuse every later use."""
+        self._is_closed = True
+        for generation in (self._live, self._making):
+            if generation is not None:
+                generation.close()
+        self._live = self._making = None
+
+    def _require_open(self) -> TantivyGeneration | None:
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+        return self._live
+
+    def _folder(self, manifest: LexicalManifest) -> Path:
+        return self._directory / f"gen-{manifest.generation:06d}"
+
+    def _open_live(self) -> TantivyGeneration | None:
+        try:
+            return self._read_live()
+        except (UnreadableManifestError, BackendUnavailableError) as error:
+            _log.warning("lexical index unreadable, to be rebuilt: %s", error.__cause__ or error)
+            remove_manifest(self._directory)
+            return None
+
+    def _read_live(self) -> TantivyGeneration | None:
+        manifest = read_manifest(self._directory)
+        if manifest is None:
+            return None
+        folder = self._folder(manifest)
+        # Without this look Tantivy would make an empty index in the place of a lost one.
+        if not (folder / "meta.json").is_file():
+            message = "The files are gone."
+            raise UnreadableManifestError(message)
+        return TantivyGeneration(folder, manifest, heap_bytes=self._heap_bytes, is_live=True)
+
+    def _remove_leftovers(self) -> None:
+        live = None if self._live is None else self._folder(self._live.manifest)
+        for path in self._directory.glob("gen-*"):
+            if path != live:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _open(settings: TantivySettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(TantivyLexicalIndex(context.directory, settings))
+
+
+TANTIVY: BackendSpec[LexicalIndex] = BackendSpec(settings=TantivySettings, open=_open)

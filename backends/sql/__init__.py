@@ -1,7 +1,0 @@
-"""The metadata store on SQL: SQLite or PostgreSQL, through SQLAlchemy Core."""
-
-from backends.sql import file_tables  # noqa: F401 - before what looks at all tables
-from backends.sql.settings import SqlSettings
-from backends.sql.store import SQL, SqlMetadataStore
-
-__all__ = ["SQL", "SqlMetadataStore", "SqlSettings"]

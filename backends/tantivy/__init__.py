@@ -1,5 +1,0 @@
-"""The full-text index in the process: BM25 by Tantivy, in a directory of its own."""
-
-from backends.tantivy.index import TANTIVY
-
-__all__ = ["TANTIVY"]
