@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from memsvc.domain.entries import row_of
+from memsvc.domain.index_entries import row_of
 from memsvc.testing import generations
 from memsvc.testing.index import E, FullIndex, IndexSeams, M
 

@@ -128,7 +128,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
     from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
-    from memsvc.domain.query import Weighting  # noqa: PLC0415
+    from memsvc.domain.search import Weighting  # noqa: PLC0415
     from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
@@ -251,7 +251,7 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
 
 def _is_guarded(settings: Settings) -> bool:
     """Return whether callers are asked for a key or a certificate."""
-    from memsvc.domain.access import KeyDemand  # noqa: PLC0415 - a quick start
+    from memsvc.domain.api_keys import KeyDemand  # noqa: PLC0415 - a quick start
     from memsvc.wiring.access import has_keys  # noqa: PLC0415
 
     if settings.server.tls.client_ca is not None or settings.access.keys is KeyDemand.REQUIRED:

@@ -14,8 +14,8 @@ from google.protobuf.json_format import Parse, ParseError
 from memsvc.cli.choices import ImportFormat
 from memsvc.cli.failures import CommandError
 from memsvc.cli.inputs import stdin_lines, utf8_lines
-from memsvc.domain.keys import fault_of
-from memsvc.domain.transfer import FORMAT
+from memsvc.domain.memory_keys import fault_of
+from memsvc.domain.user_data import FORMAT
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from memsvc.domain.conflicts import Contradiction
-from memsvc.domain.drafts import Outcome, Redaction
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import Outcome, Redaction
 
 
 class Reason(StrEnum):

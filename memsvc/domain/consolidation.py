@@ -10,9 +10,9 @@ from operator import attrgetter
 from typing import TypeVar
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import Draft
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.write_requests import Draft
 
 SOURCE = "consolidation"
 """What `Memory.source` says of a memory that a consolidation made."""

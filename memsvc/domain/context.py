@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import AsOf
-from memsvc.domain.query import Selection
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Selection
 
 RECENT_DAYS = 7
 """SHORT_TERM memories changed in so many days belong to the context of their project."""

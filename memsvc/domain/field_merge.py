@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memsvc.domain.line_merge import merge_text
 from memsvc.domain.memory import Keyword
+from memsvc.domain.three_way_merge import merge_text
 
 TEXT = frozenset({"content", "summary"})
 """Fields whose lines are merged."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memsvc.domain.files import File, FileCategory
-from memsvc.domain.query import SearchQuery, SearchReply
 from memsvc.domain.scope import Scope, Visibility
+from memsvc.domain.search import SearchQuery, SearchReply
 
 
 class Group(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memsvc.domain.entries import Attributes, View, attributes_of
+from memsvc.domain.index_entries import Attributes, View, attributes_of
 from memsvc.domain.memory import Memory
 
 

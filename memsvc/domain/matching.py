@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import Attributes, attributes_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import Attributes, attributes_of
 from memsvc.domain.memory import Memory
 
 Values = tuple[str | float, ...]

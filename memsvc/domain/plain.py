@@ -7,8 +7,8 @@ themselves are only looked at for the others.
 
 from __future__ import annotations
 
-from memsvc.domain.entries import Attributes
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 
 _STATUS = Status.ACTIVE.value

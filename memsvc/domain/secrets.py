@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memsvc.domain.drafts import Draft, Redaction
 from memsvc.domain.memory import Json
+from memsvc.domain.write_requests import Draft, Redaction
 
 T = TypeVar("T")
 

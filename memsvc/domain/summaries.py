@@ -10,8 +10,8 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from memsvc.domain import limits
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.keys import DAILY, convention_of
 from memsvc.domain.memory import Json, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory_keys import DAILY, convention_of
 
 SUMMARY = "summary/"
 """How the keys of summaries begin."""

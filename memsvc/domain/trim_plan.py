@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from memsvc.domain.session import MessageRecord, Role
+from memsvc.domain.sessions import MessageRecord, Role
 
 
 def dropped_ordinals(messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int) -> list[int]:

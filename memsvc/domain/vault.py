@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memsvc.domain.drafts import PatchValue
 from memsvc.domain.memory import Memory
+from memsvc.domain.write_requests import PatchValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from memsvc.domain.keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
 from memsvc.domain.memory import Kind, Layer, Memory, Status
+from memsvc.domain.memory_keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault_names import file_name, folder_of_id, id_of_folder, slug
 from memsvc.domain.vault_noise import is_text

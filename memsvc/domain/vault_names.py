@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 
-from memsvc.domain.remembered import remembered
+from memsvc.domain.text_cache import remembered
 
 SEGMENT_BYTES = 120
 """The most that a name takes in UTF-8, so that there is room for an ending, and for deep folders on Windows."""

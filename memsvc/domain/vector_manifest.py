@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import WriteOptions, Written
 from memsvc.engine.access.keys import Access
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush

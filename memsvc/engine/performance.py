@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from memsvc.domain.report import OperationPerformance, Percentiles, SlowOperation
+from memsvc.domain.diagnostics import OperationPerformance, Percentiles, SlowOperation
 
 RECENT = 2_048
 """Calls of one operation that the percentiles are taken from."""

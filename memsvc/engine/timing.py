@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from memsvc.domain.entries import Hit
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import Hit
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.performance import Performance
 from memsvc.ports.embedder import Embedder

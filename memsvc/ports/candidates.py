@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from memsvc.domain.query import Candidate
+from memsvc.domain.search import Candidate
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = Sequence[int] | Integers

@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from memsvc.domain.entries import Hit
+from memsvc.domain.index_entries import Hit
 from memsvc.ports.candidates import Integers
 
 Numbers: TypeAlias = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import Session
+from memsvc.domain.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)

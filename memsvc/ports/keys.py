@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.access import ApiKey
+from memsvc.domain.api_keys import ApiKey
 
 
 class KeyReads(Protocol):

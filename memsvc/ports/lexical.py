@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, LexicalEntry
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.index import DerivedIndex, Generation
@@ -20,7 +20,7 @@ FUZZY_BOOST = 3.0
 class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
     """BM25 over terms (k1 = 1.2, b = 0.75; Robertson and Zaragoza, 2009).
 
-    It holds a filter of every field of `memsvc.domain.entries.Attributes`, before the top *limit* is chosen.
+    It holds a filter of every field of `memsvc.domain.index_entries.Attributes`, before the top *limit* is chosen.
     Document frequencies may count all owners' entries.
     """
 

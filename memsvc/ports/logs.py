@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Memory
-from memsvc.domain.upkeep import Area
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.entries import Hit
+from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Order, PageCursor
-from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, PageCursor
 from memsvc.domain.statements import Statement
 from memsvc.ports.backup import StoreCopies
 from memsvc.ports.candidates import Candidates, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     Message,
     MessageRecord,
     MessageState,

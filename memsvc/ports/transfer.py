@@ -11,8 +11,8 @@ from memsvc.domain.conflicts import Conflict
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import Memory
-from memsvc.domain.session import Session
-from memsvc.domain.transfer import Earlier, RecordKind, Stored
+from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Earlier, RecordKind, Stored
 
 if TYPE_CHECKING:
     from memsvc.ports.metadata import Record

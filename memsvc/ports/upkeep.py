@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
+from memsvc.domain.maintenance import Area
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import Area
 
 Place: TypeAlias = tuple[int, ...]
 """Where a memory stands in one of these lists; it means something to the store alone. Empty: before the first."""

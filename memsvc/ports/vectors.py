@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Attributes, Hit, View
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Attributes, Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
@@ -47,7 +47,7 @@ class Deferred:
 class VectorIndex(DerivedIndex[VectorEntry], Protocol):
     """Nearest-neighbour search over memory vectors.
 
-    It holds a filter of every field of `memsvc.domain.entries.Attributes`, before the top *limit* is chosen.
+    It holds a filter of every field of `memsvc.domain.index_entries.Attributes`, before the top *limit* is chosen.
     """
 
     @property

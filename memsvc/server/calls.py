@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from memsvc.domain.access import Role
 from memsvc.domain.access_errors import PermissionDeniedError
+from memsvc.domain.api_keys import Role
 from memsvc.domain.clock import Deadline
 
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import WaitFor, WriteOptions
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.write.ingest import Ingested
 from memsvc.server import calls

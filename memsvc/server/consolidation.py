@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.drafts import WaitFor
+from memsvc.domain.write_requests import WaitFor
 from memsvc.server import calls
 from memsvc.server.convert import consolidation as convert
 from memsvc.server.convert import tokens

@@ -11,8 +11,8 @@ import grpc
 
 from memsvc.domain import limits
 from memsvc.domain.memory import FileRef
-from memsvc.domain.query import PageCursor
 from memsvc.domain.scope import Scope, Visibility
+from memsvc.domain.search import PageCursor
 from memsvc.engine.files.reading import ReadingFiles
 from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.server import calls

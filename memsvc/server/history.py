@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import WaitFor
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import PageCursor
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import PageCursor
+from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.application import Application
 from memsvc.server import calls
 from memsvc.server.convert import history as convert

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.write_requests import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.importing import ImportRun, PreparedBatch
 from memsvc.server import calls

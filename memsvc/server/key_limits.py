@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from memsvc.domain.access import ApiKey
+from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.errors import LimitExceededError
 
 KEPT = 10_000

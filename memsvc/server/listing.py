@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import BatchWritten, WriteOptions
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import BatchWritten, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import ids_from_proto

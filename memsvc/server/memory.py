@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.drafts import Written
+from memsvc.domain.write_requests import Written
 from memsvc.server import calls
 from memsvc.server.capturing import CapturingMethods
 from memsvc.server.conflicts import ConflictCalls, with_chain

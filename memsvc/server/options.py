@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Shares
-from memsvc.domain.query import Weighting
+from memsvc.domain.search import Weighting
 from memsvc.server.tls import TlsFiles
 
 

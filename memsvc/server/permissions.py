@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from memsvc.domain.access import Role
+from memsvc.domain.api_keys import Role
 
 READS = frozenset(
     {

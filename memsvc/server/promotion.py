@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import Written
+from memsvc.domain.write_requests import Written
 from memsvc.server import calls
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR

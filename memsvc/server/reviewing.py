@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.query import Order
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Order
 from memsvc.engine.application import Application
 from memsvc.server import calls
 from memsvc.server.convert import tokens

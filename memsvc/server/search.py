@@ -10,7 +10,7 @@ import grpc
 import structlog
 
 from memsvc.domain.errors import NotReadyError
-from memsvc.domain.query import SearchQuery
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
 from memsvc.server.context import ContextMethods

@@ -10,7 +10,7 @@ import grpc
 
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.global_search import GlobalQuery, GlobalReply, Group
-from memsvc.domain.query import SearchQuery
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.server import calls

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import WaitFor
-from memsvc.domain.query import PageCursor
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import PageCursor
+from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.desk import Sessions
 from memsvc.server import calls
 from memsvc.server.convert import sessions as convert

@@ -14,8 +14,8 @@ from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
 from memsvc.domain import access_errors, errors, file_errors, limits, moving_errors
-from memsvc.domain.drafts import Rejected
 from memsvc.domain.errors import MemsvcError, Violation
+from memsvc.domain.write_requests import Rejected
 from memsvc.v1 import types_pb2 as types
 
 DOMAIN = "memsvc"

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
-from memsvc.domain.query import SearchQuery, SearchReply
+from memsvc.domain.search import SearchQuery, SearchReply
 from memsvc.engine.courtesy import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert.file_refs import add_files

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
-from memsvc.domain.drafts import WaitFor
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.transfer import Issue, TransferProgress
+from memsvc.domain.user_data import Issue, TransferProgress
+from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.transfer.importing import UserImport
 from memsvc.engine.transfer.parsing import Batch
 from memsvc.server import calls

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 
-from memsvc.domain.drafts import BatchWritten, Outcome, WaitFor, Written
 from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
 from memsvc.engine.index.indexer import Indexer
 from memsvc.server import calls
 

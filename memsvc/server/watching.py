@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from memsvc.domain.errors import LimitExceededError, ServerStoppingError
-from memsvc.domain.watching import Start, Tidings, Told, Watch
+from memsvc.domain.watch import Start, Tidings, Told, Watch
 from memsvc.engine.watch.watching import Watcher, Watching
 from memsvc.server.convert.enums import CHANGE_ACTION, WATCH_EFFECT
 from memsvc.server.convert.memory import fill_memory

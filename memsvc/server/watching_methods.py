@@ -11,7 +11,7 @@ import grpc
 
 from memsvc.domain import limits
 from memsvc.domain.clock import EPOCH
-from memsvc.domain.watching import Start, Watch
+from memsvc.domain.watch import Start, Watch
 from memsvc.server import calls
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import WATCH_START

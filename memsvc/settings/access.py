@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from memsvc.domain.access import KeyDemand
+from memsvc.domain.api_keys import KeyDemand
 from memsvc.settings.part import Part
 
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from memsvc.domain.upkeep import UpkeepStep
+from memsvc.domain.maintenance import UpkeepStep
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.settings.part import Part
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from memsvc.domain.entries import Attributes, attributes_of
 from memsvc.domain.files import File, FileCategory
+from memsvc.domain.index_entries import Attributes, attributes_of
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 

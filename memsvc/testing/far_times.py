@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import Attributes
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
+from memsvc.domain.index_entries import Attributes
 from memsvc.testing import factories
 from memsvc.testing.index import E, FullIndex, IndexSeams, M
 

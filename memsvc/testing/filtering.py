@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import Attributes
 from memsvc.domain.filters import (
     MAX_DEPTH,
     NUMBERS,
@@ -23,6 +22,7 @@ from memsvc.domain.filters import (
     Range,
     metadata_term,
 )
+from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Attributes, Hit, LexicalEntry, View, entry_id
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Attributes, Hit, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex

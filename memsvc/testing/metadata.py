@@ -10,8 +10,8 @@ import pytest
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.filters import And
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.query import Order
 from memsvc.domain.reminders import window
+from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -16,7 +16,7 @@ from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import Session
+from memsvc.domain.sessions import Session
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

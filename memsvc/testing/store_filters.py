@@ -11,7 +11,7 @@ import pytest
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier
-from memsvc.domain.query import Order
+from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -8,7 +8,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Keyword, Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.session import MessageRecord, Role, Session
+from memsvc.domain.sessions import MessageRecord, Role, Session
 from memsvc.ports.integrity import Kept, LostMessage, Place
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories

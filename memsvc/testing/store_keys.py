@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from memsvc.domain.access import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import StoreSeams

@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, OrderField, PageCursor
+from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories

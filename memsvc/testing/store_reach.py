@@ -8,8 +8,8 @@ import pytest
 
 from memsvc.domain.filters import And
 from memsvc.domain.memory import Keyword, Memory
-from memsvc.domain.query import Order, OrderField
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
+from memsvc.domain.search import Order, OrderField
 from memsvc.ports.metadata import ContentName, MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.store_seams import StoreSeams, insert

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.filters import AnyOf, Field, Filter
+from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
-from memsvc.domain.report import MemoryCounts
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

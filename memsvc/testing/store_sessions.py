@@ -12,7 +12,7 @@ import pytest
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     AutoTrim,
     Message,
     MessageRecord,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.query import Order
+from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert

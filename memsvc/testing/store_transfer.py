@@ -15,8 +15,8 @@ from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status
 from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import MessageRecord, Role, Session, SessionName, ToolCall
-from memsvc.domain.transfer import Earlier, RecordKind, Stored, said_by
+from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
+from memsvc.domain.user_data import Earlier, RecordKind, Stored, said_by
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.ports.transfer import Restored
 from memsvc.testing import factories

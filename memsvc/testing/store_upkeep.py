@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.upkeep import Place, UpkeepReads, Waiting
 from memsvc.testing import factories

@@ -9,8 +9,8 @@ import pytest
 
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
-from memsvc.domain.query import Candidate
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.search import Candidate
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
 
-from memsvc.domain.remembered import remembered
+from memsvc.domain.text_cache import remembered
 from memsvc.text.scripts import HAN, HANGUL, KANA, MARKS, SOUTH_EAST_ASIAN, UNSPACED
 from memsvc.text.segmentation import normal_form, segmenter
 from memsvc.text.stemming import MAX_TERM_BYTES, bounded

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memsvc.domain.remembered import remembered
 from memsvc.domain.statements import Statement
+from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import query_terms
 from memsvc.text.likeness_words import (
     BASES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from memsvc.domain.remembered import remembered
+from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import terms
 from memsvc.text.dates import date_terms
 from memsvc.text.scripts import is_han

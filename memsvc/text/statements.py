@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memsvc.domain.capture_cues import MATERIAL
 from memsvc.domain.citations import CITATION, LEADING_CITATION
 from memsvc.domain.quotations import quoted_spans
+from memsvc.text.capture_cues import MATERIAL
 from memsvc.text.rendered import is_rendered, rendered_spans
 from memsvc.text.sentences import sentences
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.remembered import remembered
+from memsvc.domain.text_cache import remembered
 from memsvc.text.stemming import bounded, fold, term_of
 
 WHOLE_MAX_CHARS = 40

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import AutoTrim, OnOpen, SessionName
+from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
 from memsvc.engine.capture.deciding import Deciding
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.capture.listening import Listening

@@ -10,7 +10,7 @@ from threading import Thread
 
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.remembered import forget_texts
+from memsvc.domain.text_cache import forget_texts
 from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
 from memsvc.engine.erasing.files import FilesOfUsers
 from memsvc.engine.files.shelf import Files

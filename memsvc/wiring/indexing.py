@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memsvc.data_directory import DataDirectory
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
-from memsvc.domain.report import IndexKind
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.indexer import Indexer

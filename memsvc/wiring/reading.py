@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import SessionName
+from memsvc.domain.sessions import SessionName
 from memsvc.engine.context.contexts import Contexts, Sources
 from memsvc.engine.context.core import Core
 from memsvc.engine.history.dense import PastVectors

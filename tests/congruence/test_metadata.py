@@ -18,10 +18,10 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.indexing import ChangeAction, Chunk
 from memsvc.domain.memory import Json, Keyword, Kind, Memory, Status
-from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.reminder import Recurrence, Reminder
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.testing import factories

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.qdrant.sparse import NAME, QdrantSparseIndex

@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 
-from memsvc.domain.entries import LexicalEntry, View, entry_id, row_of
+from memsvc.domain.index_entries import LexicalEntry, View, entry_id, row_of
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.factories import attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.entries import Attributes
+from memsvc.domain.index_entries import Attributes
 from memsvc.domain.matching import matches
 from memsvc.domain.scope import Reach
 

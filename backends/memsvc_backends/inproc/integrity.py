@@ -10,7 +10,7 @@ from memsvc.domain.indexing import Chunk
 from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.session import Session
+from memsvc.domain.sessions import Session
 from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
 from memsvc_backends.inproc.metadata_state import State
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memsvc.domain.access import ApiKey, KeyState
+from memsvc.domain.api_keys import ApiKey, KeyState
 from memsvc_backends.inproc.metadata_state import State
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, LexicalEntry
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec

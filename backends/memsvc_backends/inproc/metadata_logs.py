@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memsvc.domain.keys import DAILY
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.upkeep import Area
+from memsvc.domain.memory_keys import DAILY
 from memsvc.ports.logs import LogPlace
 from memsvc_backends.inproc.metadata_state import State
 

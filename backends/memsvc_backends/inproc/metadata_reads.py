@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import Hit, View, entry_id
+from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.essentials import Essential, is_in_use
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.indexing import Change, Chunk, Document, Expected
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier, fingerprint
-from memsvc.domain.query import Order, PageCursor, candidate_of
-from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, PageCursor, candidate_of
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc_backends.inproc.metadata_history import InprocHistoryReads
 from memsvc_backends.inproc.metadata_state import State, is_live, is_named, is_within

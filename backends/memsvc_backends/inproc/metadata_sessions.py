@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     Message,
     MessageRecord,
     MessageState,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
-from memsvc.domain.access import ApiKey
+from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure
 from memsvc.domain.files import File
@@ -17,7 +17,7 @@ from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Status
 from memsvc.domain.reminder import Slot
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import MessageRecord, Session
+from memsvc.domain.sessions import MessageRecord, Session
 from memsvc.domain.vault import Entry
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc.ports.vault import VaultState

@@ -14,7 +14,7 @@ from memsvc.domain.history import Checkpoint, tombstone_of
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import message_state
+from memsvc.domain.sessions import message_state
 from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc.ports.sessions import SessionWrites

@@ -15,8 +15,8 @@ from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
-from memsvc.domain.session import Session
-from memsvc.domain.transfer import Earlier, RecordKind, Stored
+from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Earlier, RecordKind, Stored
 from memsvc.ports.metadata import Record
 from memsvc.ports.transfer import Restored, UserSnapshot
 from memsvc_backends.inproc.metadata_erasing import InprocErasureReads

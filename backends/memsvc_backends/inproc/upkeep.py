@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.domain.upkeep import Area
 from memsvc.ports.upkeep import Place, Waiting
 from memsvc_backends.inproc.metadata_state import State
 

@@ -10,9 +10,9 @@ from threading import Lock
 import numpy as np
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec

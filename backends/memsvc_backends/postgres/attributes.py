@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.domain.entries import Attributes
+from memsvc.domain.index_entries import Attributes
 from memsvc_backends.postgres.strings import all_held, held, key_of
 
 COLUMNS = (

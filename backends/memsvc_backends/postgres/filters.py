@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
 from memsvc.domain.scope import Reach
 from memsvc_backends.postgres.strings import all_held, held, key_of
 

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

@@ -17,7 +17,7 @@ from itertools import chain
 
 from psycopg import sql
 
-from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc_backends.postgres.attributes import DEFINITIONS, NAMES, TYPES, values_of
 from memsvc_backends.postgres.connections import Connection
 from memsvc_backends.postgres.filters import ROW_SHIFT

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

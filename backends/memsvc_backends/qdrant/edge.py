@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import View
 from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
 from memsvc_backends.qdrant.whole import Part, parts_of

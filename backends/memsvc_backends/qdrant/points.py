@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from memsvc.domain.entries import Attributes, View
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
+from memsvc.domain.index_entries import Attributes, View
 from memsvc.domain.plain import is_plain
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import VectorEntry

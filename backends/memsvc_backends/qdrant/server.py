@@ -15,9 +15,9 @@ from typing import Any
 from qdrant_client import models
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import View
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from qdrant_client import models
 
-from memsvc.domain.entries import View
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach
 from memsvc_backends.qdrant.filters import OWNER, PROJECT, STATUS, VIEW, given_bounds
 from memsvc_backends.qdrant.whole import Part, parts_of

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from qdrant_client import models
 
-from memsvc.domain.entries import Attributes, View
+from memsvc.domain.index_entries import Attributes, View
 from memsvc_backends.qdrant.filters import OWNER, PROJECT, STATUS, VIEW
 from memsvc_backends.qdrant.points import FINGERPRINT
 from memsvc_backends.qdrant.server_filters import keyword, others_of

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from qdrant_client import models
 
-from memsvc.domain.entries import Hit
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import Hit
 from memsvc.ports.hits import Hits
 from memsvc.ports.index import Listed
 from memsvc_backends.qdrant.connection import AbsentError, Connection

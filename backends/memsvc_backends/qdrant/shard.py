@@ -16,7 +16,7 @@ import qdrant_edge as edge
 Json = dict[str, Any]
 
 ROW_SHIFT = 16
-"""The bits of an entry's number below the memory's row: see `memsvc.domain.entries`."""
+"""The bits of an entry's number below the memory's row: see `memsvc.domain.index_entries`."""
 
 _OWNER = "owner"
 _RANGES = ("importance", "create_time", "event_time", "expire_time")

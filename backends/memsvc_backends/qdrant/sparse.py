@@ -19,9 +19,9 @@ from typing import Any
 from qdrant_client import models
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

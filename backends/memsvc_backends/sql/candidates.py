@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.plain import is_plain
-from memsvc.domain.query import candidate_of
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import candidate_of
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 from memsvc_backends.sql.tables import ONE, ZERO, memories
 from memsvc_backends.sql.versions import Versions

@@ -6,8 +6,8 @@ from collections import Counter
 
 import sqlalchemy as sa
 
+from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.memory import Layer, Status
-from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.filters import within
 from memsvc_backends.sql.tables import memories

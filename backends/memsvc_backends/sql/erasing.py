@@ -12,9 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.erasure import Erasure, covered, owner_digest, uncovered
 from memsvc.domain.errors import ErasureRunningError
+from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc_backends.sql.database import Database

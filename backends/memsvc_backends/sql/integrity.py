@@ -9,11 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
 from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import Session
+from memsvc.domain.sessions import Session
 from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
 from memsvc_backends.sql.codec import ref_terms, stored_terms
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row

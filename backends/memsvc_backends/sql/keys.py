@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.access import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc_backends.sql.codec import micros_or_none, moment_or_none
 from memsvc_backends.sql.database import Database

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.entries import Hit, View, entry_id
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.candidates import CandidateColumns

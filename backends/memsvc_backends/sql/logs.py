@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Memory
-from memsvc.domain.upkeep import Area
 from memsvc.ports.logs import LogPlace
 from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.database import Database

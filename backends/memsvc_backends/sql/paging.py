@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from memsvc.domain.filters import And, AnyOf, Field, Filter
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, PageCursor
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, PageCursor
 from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.dialect import unindexed
 from memsvc_backends.sql.elements import NUMBER

@@ -12,14 +12,14 @@ import numpy as np
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.entries import Hit, View, entry_id, ordinal_of, row_of
+from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, PageCursor
-from memsvc.domain.report import MemoryCounts
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import Order, PageCursor
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.candidates import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory

@@ -13,8 +13,8 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
-from memsvc.domain.session import Session
-from memsvc.domain.transfer import Earlier, Stored
+from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Earlier, Stored
 from memsvc.ports.transfer import Restored
 from memsvc_backends.sql.codec import snapshot_text, with_rows
 from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed

@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.entries import MAX_ORDINAL, View, entry_id
+from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Kind, Memory, Status, fingerprint
-from memsvc.domain.session import message_state
+from memsvc.domain.sessions import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
 from memsvc_backends.sql.chunks import chunk_values
 from memsvc_backends.sql.codec import (

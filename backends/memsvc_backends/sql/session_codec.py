@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     AutoTrim,
     MessageRecord,
     MessageState,

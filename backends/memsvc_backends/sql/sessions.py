@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     Message,
     MessageRecord,
     MessageState,

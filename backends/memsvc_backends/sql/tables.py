@@ -157,7 +157,7 @@ memory_refs = _terms_table("memory_refs")
 memory_chunks = sa.Table(
     "memory_chunks",
     metadata,
-    # Row and ordinal in one number, as `memsvc.domain.entries.entry_id` makes it: chunks are asked for by a list.
+    # Row and ordinal in one number, as `memsvc.domain.index_entries.entry_id` makes it: chunks are asked for by a list.
     sa.Column("entry", Number, primary_key=True, autoincrement=False),
     sa.Column("start_line", sa.Integer, nullable=False),
     sa.Column("end_line", sa.Integer, nullable=False),

@@ -17,9 +17,9 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
-from memsvc.domain.session import Session
+from memsvc.domain.sessions import Session
 from memsvc.domain.statements import Statement
-from memsvc.domain.transfer import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import Earlier, RecordKind, Stored
 from memsvc_backends.sql.checkpoints import checkpoint_from_row
 from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row

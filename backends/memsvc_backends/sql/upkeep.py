@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.domain.upkeep import Area
 from memsvc.ports.upkeep import Place, Waiting
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import unindexed

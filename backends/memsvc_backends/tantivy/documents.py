@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tantivy import Document, PreTokenizedString, Token
 
-from memsvc.domain.entries import Attributes, LexicalEntry
+from memsvc.domain.index_entries import Attributes, LexicalEntry
 from memsvc_backends.tantivy.schema import (
     BODY,
     CONFIDENCE,

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.backend import BackendContext, BackendSpec

@@ -8,8 +8,8 @@ from threading import Lock
 
 from tantivy import Index, IndexWriter
 
-from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc_backends.tantivy.documents import document_of
 from memsvc_backends.tantivy.errors import NAME, translate
 from memsvc_backends.tantivy.merging import step_back

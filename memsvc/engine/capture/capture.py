@@ -8,10 +8,10 @@ from typing import Any
 from memsvc.domain import limits
 from memsvc.domain.capture import Captured, Decider, Decision, Reason, Statement
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import WriteOptions, Written
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import WriteOptions, Written
 from memsvc.engine.capture.listening import Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
 from memsvc.engine.write.lifting import SetAside, kept_draft

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.capture import Decider, Reason, Statement, Verdict
-from memsvc.domain.capture_rules import judge, title_of
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Layer
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
 from memsvc.engine.capture.prompts import SCHEMA, prompt_of, verdicts_of
 from memsvc.ports.language_model import LanguageModel, UnusableAnswerError
+from memsvc.text.capture_rules import judge, title_of
 
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000

@@ -16,18 +16,18 @@ from memsvc.domain.capture import (
     Reason,
     Statement,
 )
-from memsvc.domain.capture_rules import title_of
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions, Written
 from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import summed
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
 from memsvc.engine.capture.file_finding import files_by_message
 from memsvc.engine.capture.listening import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
 from memsvc.engine.write.requests import Noted, digest_of
+from memsvc.text.capture_rules import title_of
 from memsvc.text.scripts import is_han
 
 _METHOD = "FlushMessages"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from memsvc.domain.capture import Decider, Reason, Statement, Verdict
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, Redaction
 from memsvc.domain.memory import FileRef, Kind, Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import ORIGINS
+from memsvc.domain.sessions import ORIGINS
+from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.deciding import Deciding, Judged
 from memsvc.engine.capture.recognising import Cited, Recognising
 from memsvc.text.statements import statements

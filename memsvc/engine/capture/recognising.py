@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.citations import CITATION, LEADING_CITATION, cited_ids, is_part_of, normal_text
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import row_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, NotReadyError
 from memsvc.domain.filters import AnyOf, Field, Not, conjunction
+from memsvc.domain.index_entries import row_of
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import session_privacy, visible

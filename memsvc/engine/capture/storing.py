@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, OnDuplicate, Outcome, Redaction, Rejected, Written
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Redaction, Rejected, Written
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.lifting import SetAside

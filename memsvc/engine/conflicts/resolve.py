@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction, Resolution
-from memsvc.domain.drafts import Outcome, WriteOptions, Written
 from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.placing import Placed

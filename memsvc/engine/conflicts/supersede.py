@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.finding import found
 from memsvc.engine.conflicts.superseding import inherited_key

@@ -10,8 +10,8 @@ from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.consolidation import Consolidated, ConsolidationReport, Group, mergeable
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.engine.consolidation.finding import Finding
 from memsvc.engine.consolidation.merging import Merging
 from memsvc.engine.write.committer import Committer

@@ -9,9 +9,9 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.consolidation import MOST_MEMBERS, Group, may_be_merged, newest_first
-from memsvc.domain.entries import Hit, View, row_of
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import AnyOf, Field, conjunction
+from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.consolidation.alike import cohering

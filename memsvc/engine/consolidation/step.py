@@ -7,9 +7,9 @@ from datetime import datetime
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.consolidation import Group, newest_first
+from memsvc.domain.maintenance import EVERYBODY, Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.upkeep import EVERYBODY, Area, Due, Reason, UpkeepStep
 from memsvc.engine.consolidation.alike import cohere
 from memsvc.engine.consolidation.finding import Finding, unchanged_since
 from memsvc.engine.consolidation.merging import Merging, Planned

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memsvc.domain.consolidation import SOURCE, given_back
-from memsvc.domain.drafts import Outcome, WriteOptions, Written
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -20,6 +19,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.consolidation.finding import REVISIONS, own_reach
 from memsvc.engine.write.drafting import Drafting

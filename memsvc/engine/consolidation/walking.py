@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import count
 
 from memsvc.domain.consolidation import Group
+from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Memory
-from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.engine.consolidation.meeting import Meeting
 from memsvc.engine.upkeep.step import BEGINNING
 from memsvc.ports.feed import IndexFeed

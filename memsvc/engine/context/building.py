@@ -26,9 +26,9 @@ from memsvc.domain.context import (
 )
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Tier
+from memsvc.domain.near_duplicates import Saying
 from memsvc.domain.provenance import speaks_for_the_user
-from memsvc.domain.query import SearchHit, SearchReply
-from memsvc.domain.repetition import Saying
+from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.context.choosing import Choosing
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.ending import Ending, opening

@@ -9,7 +9,7 @@ from memsvc.domain.budget import Allowance
 from memsvc.domain.context import Held, Item, Reason, Section
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import SearchHit
+from memsvc.domain.search import SearchHit
 from memsvc.engine.context.gathering import happened
 from memsvc.engine.context.ledger import Ledger
 from memsvc.engine.context.lines import CHARS_A_TOKEN, NO_LINE, Line, Lines, least_room, most_of

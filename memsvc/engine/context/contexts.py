@@ -13,9 +13,9 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
-from memsvc.domain.query import SearchReply
-from memsvc.domain.repetition import Saying
+from memsvc.domain.near_duplicates import Saying
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import SearchReply
 from memsvc.engine.context.building import Building, Materials
 from memsvc.engine.context.core import Core
 from memsvc.engine.context.counting import Counting

@@ -12,9 +12,9 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
-from memsvc.domain.query import Order, OrderField
 from memsvc.domain.reminders import Due, Moment
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import Order, OrderField
 from memsvc.engine.lifecycle.reminders import Reminders
 from memsvc.ports.feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads

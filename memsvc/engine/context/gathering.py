@@ -10,8 +10,8 @@ from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
 from memsvc.domain.essentials import is_in_use
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.context.core import Core
 from memsvc.ports.metadata import MemoryReads
 

@@ -10,8 +10,8 @@ from memsvc.domain.context import RECENT_DAYS, ContextQuery
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Layer, Memory, Tier
-from memsvc.domain.query import Order, OrderField, Selection
 from memsvc.domain.scope import Reach, Visibility
+from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core import LIST
 from memsvc.engine.context.gathering import RECENT_MEMORIES, SESSION_MESSAGES, happened

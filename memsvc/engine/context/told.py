@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.repetition import Saying, is_near_duplicate
+from memsvc.domain.near_duplicates import Saying, is_near_duplicate
 from memsvc.engine.context.kept import Kept, identity
 from memsvc.text.moments import day_text
 

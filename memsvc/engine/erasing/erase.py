@@ -11,10 +11,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from memsvc.domain.diagnostics import ReindexMode
 from memsvc.domain.erasure import Erased, Erasure, Receipt, owner_digest
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.memory import Memory
-from memsvc.domain.report import ReindexMode
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.erasing.clearing import Clearing

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from memsvc.domain.entries import Hit, LexicalEntry
+from memsvc.domain.index_entries import Hit, LexicalEntry
 
 K1 = 1.2
 B = 0.75

@@ -15,8 +15,8 @@ from memsvc.domain.errors import (
 from memsvc.domain.filters import Field, Range, conjunction
 from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, difference_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.history.past import Past
 from memsvc.engine.history.retrospect import cursor_of

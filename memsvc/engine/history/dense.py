@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from memsvc.domain.entries import Hit, View
+from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import Document
-from memsvc.domain.query import SearchQuery
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.index.centring import centred, means_of
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.vector_entries import VectorEntries

@@ -13,8 +13,8 @@ from memsvc.domain.filters import conjunction
 from memsvc.domain.history import AsOf, Revision, is_valid_at
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Order, PageCursor, Selection
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.history.past import Past
 from memsvc.ports.metadata import MemoryReads

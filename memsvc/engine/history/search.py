@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from memsvc.domain.entries import Hit, LexicalEntry, View, entry_id
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
+from memsvc.domain.index_entries import Hit, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import Chunk, Document
 from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Degraded, Retriever, SearchQuery, candidate_of
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.history.bm25 import bm25
 from memsvc.engine.history.dense import PastVectors

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.embedder import Vector, Vectors
 

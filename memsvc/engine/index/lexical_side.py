@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memsvc.domain.entries import LexicalEntry
+from memsvc.domain.diagnostics import IndexKind
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import Document, LexicalManifest
-from memsvc.domain.report import IndexKind
 from memsvc.engine.index.sides import Drafting, IndexSide, changes_of
 from memsvc.engine.index.views import lexical_entries
 from memsvc.ports.lexical import LexicalIndex

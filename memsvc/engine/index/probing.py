@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memsvc.domain.clock import Deadline
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.indexing import Document
-from memsvc.domain.report import IndexKind
 from memsvc.domain.scope import Reach
 from memsvc.engine.index.centring import means_of
 from memsvc.engine.index.spaces import Spaces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
 from memsvc.domain.indexing import Document
-from memsvc.domain.report import ReindexPhase, ReindexProgress
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Draft, Side
 from memsvc.ports.feed import IndexFeed

@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Protocol
 
+from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.engine.index.lull import Lull
 from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair

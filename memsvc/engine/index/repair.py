@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memsvc.domain.entries import View, entry_id, ordinal_of, row_of
+from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
+from memsvc.domain.index_entries import View, entry_id, ordinal_of, row_of
 from memsvc.domain.indexing import Expected
-from memsvc.domain.report import ReindexPhase, ReindexProgress
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Side
 from memsvc.ports.feed import IndexFeed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Document
-from memsvc.domain.report import IndexKind
 from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorIndex

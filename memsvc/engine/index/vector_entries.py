@@ -7,7 +7,7 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from memsvc.domain.entries import View, entry_id
+from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.indexing import Document
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.index.centring import Means, centred

@@ -7,9 +7,9 @@ from itertools import islice
 
 import numpy as np
 
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.indexing import Document, VectorManifest
-from memsvc.domain.report import IndexKind
 from memsvc.engine.index.centring import Means, means_of
 from memsvc.engine.index.sides import Drafting, IndexSide, changes_of
 from memsvc.engine.index.spaces import Space, Spaces

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memsvc.domain.drafts import Outcome, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Status, put_away
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.finding import found
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.write.drafting import Drafting

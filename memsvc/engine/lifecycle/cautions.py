@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, Severity
+from memsvc.domain.diagnostics import MemoryCounts, Notice, SessionFill
 from memsvc.domain.memory import Status, Tier
-from memsvc.domain.report import MemoryCounts, Notice, SessionFill
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import SessionState
+from memsvc.domain.sessions import SessionState
 from memsvc.ports.sessions import SessionReads
 
 LOOKED_AT = 100

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.context import Severity
+from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
-from memsvc.domain.report import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.probing import Probing
 from memsvc.engine.index.reindex import Reindex

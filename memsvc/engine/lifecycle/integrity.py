@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.integrity import Checking, CheckSummary, Fault, FileCleaning, Finding, Part
 from memsvc.domain.memory import Memory
-from memsvc.domain.report import IndexKind
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.file_faults import FileFaults

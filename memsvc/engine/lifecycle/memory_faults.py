@@ -11,8 +11,8 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.integrity import Fault, Finding
 from memsvc.domain.memory import Memory, Status, content_hash
-from memsvc.domain.query import Order, PageCursor
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.engine.write.recording import Recording

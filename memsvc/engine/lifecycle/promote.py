@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
@@ -12,6 +11,7 @@ from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.finding import found
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.write.drafting import Drafting, Prepared

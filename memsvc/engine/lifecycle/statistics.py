@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memsvc.domain.context import Severity
-from memsvc.domain.report import Notice, ReindexProgress, Stats
+from memsvc.domain.diagnostics import Notice, ReindexProgress, Stats
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from memsvc.domain.diagnostics import BackendHealth, ReindexProgress
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.report import BackendHealth, ReindexProgress
 from memsvc.engine.index.indexer import Indexer
 from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.lifecycle.diagnose import Diagnose

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
-from memsvc.domain.query import SearchQuery
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import SearchQuery
 
 
 @dataclass(frozen=True, slots=True)

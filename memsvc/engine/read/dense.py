@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, DimensionMismatchError, MemsvcError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
-from memsvc.domain.query import SearchQuery
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.index.centring import Means, centred, means_of
 from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.read.asked import Asked

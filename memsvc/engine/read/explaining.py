@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from memsvc.domain.entries import View
-from memsvc.domain.query import Explanation, Retriever, RetrieverScore
+from memsvc.domain.index_entries import View
+from memsvc.domain.search import Explanation, Retriever, RetrieverScore
 from memsvc.engine.read.fusion import Fused, RankedList
 from memsvc.engine.read.scoring import SCALE, Scored
 from memsvc.engine.read.weighing import Weighed

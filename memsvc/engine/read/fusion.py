@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, Hit
-from memsvc.domain.query import Normalization
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Hit
+from memsvc.domain.search import Normalization
 from memsvc.ports.candidates import Integers
 from memsvc.ports.hits import Hits, Numbers
 

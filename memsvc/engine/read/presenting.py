@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memsvc.domain.entries import ordinal_of
+from memsvc.domain.index_entries import ordinal_of
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import SearchHit
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import SearchHit
 from memsvc.engine.read.ranking import Ranking
 from memsvc.engine.read.sources import HitReads
 from memsvc.text.snippets import snippet

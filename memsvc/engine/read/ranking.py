@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from memsvc.domain.clock import from_micros
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.memory import Layer, Status
-from memsvc.domain.query import (
+from memsvc.domain.scope import Reach, SessionVisibility
+from memsvc.domain.search import (
     Explanation,
     Fusion,
     FusionMethod,
@@ -22,7 +23,6 @@ from memsvc.domain.query import (
     Retriever,
     SearchQuery,
 )
-from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.engine.read.dense import Timing
 from memsvc.engine.read.explaining import DENSE, Evidence, Rankings
 from memsvc.engine.read.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum

@@ -12,8 +12,8 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.filters import Filter, conjunction
 from memsvc.domain.limits import SEARCH_DEPTH
-from memsvc.domain.query import Degraded, Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Degraded, Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.performance import Performance
 from memsvc.engine.read.asked import Asked

@@ -9,8 +9,8 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError
 from memsvc.domain.filters import conjunction
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Order, PageCursor, Selection
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.conflicts.finding import chain_of
 from memsvc.engine.read.access_counts import AccessCounts

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.diversity import Wording, diversified
-from memsvc.domain.entries import ordinal_of
 from memsvc.domain.errors import (
     BackendUnavailableError,
     CapabilityMissingError,
     DeadlineExceededError,
     MemsvcError,
 )
+from memsvc.domain.index_entries import ordinal_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import SearchQuery, Skipped
-from memsvc.domain.repetition import Saying, collapsed
+from memsvc.domain.near_duplicates import Saying, collapsed
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import SearchQuery, Skipped
 from memsvc.engine.read.ranking import Ranking
 from memsvc.engine.read.sources import HitReads
 from memsvc.ports.reranker import Reranker

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, MemsvcError, NotReadyError
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
-from memsvc.domain.query import Degraded, FusionMethod, Mode, Retriever, SearchQuery
+from memsvc.domain.index_entries import Hit, View
+from memsvc.domain.search import Degraded, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.dense import Dense, DenseFound, Timing

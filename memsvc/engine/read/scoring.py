@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.memory import Layer
-from memsvc.domain.query import Weighting
-from memsvc.domain.remembered import remembered
+from memsvc.domain.search import Weighting
+from memsvc.domain.text_cache import remembered
 from memsvc.engine.read.fusion import RankedList
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from memsvc.domain.query import Weighting
+from memsvc.domain.search import Weighting
 from memsvc.engine.read.scoring import Column, Scored, layer_boosts, time_factors
 from memsvc.ports.candidates import Candidates
 

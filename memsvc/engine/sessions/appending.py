@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.errors import InvalidRequestError, SessionNotActiveError, SessionNotFoundError, Violation
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     ORIGINS,
     AutoTrim,
     MessageRecord,
@@ -22,6 +21,7 @@ from memsvc.domain.session import (
     Standing,
     ToolCall,
 )
+from memsvc.domain.write_requests import Draft
 from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.opening import session_request
 from memsvc.engine.write.committer import Committer

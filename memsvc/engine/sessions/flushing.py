@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 from memsvc.domain import limits
 from memsvc.domain.capture import ChatMessage
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import Message, MessageState, SessionName
+from memsvc.domain.sessions import Message, MessageState, SessionName
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.metadata import MetadataStore, Transaction

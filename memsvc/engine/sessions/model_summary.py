@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import Message
+from memsvc.domain.sessions import Message
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, speaker_of
 from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.ports.tokenizer import Tokenizer

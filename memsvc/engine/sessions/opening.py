@@ -10,7 +10,7 @@ from memsvc.domain.errors import SessionExistsError, SessionNotFoundError
 from memsvc.domain.ids import uuid7
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     AutoTrim,
     CountedSession,
     OnOpen,

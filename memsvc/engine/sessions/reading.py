@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memsvc.domain.errors import SessionNotFoundError
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import CountedSession, Message, MessageState, Session, SessionName, SessionState
+from memsvc.domain.sessions import CountedSession, Message, MessageState, Session, SessionName, SessionState
 from memsvc.ports.sessions import SessionReads
 
 

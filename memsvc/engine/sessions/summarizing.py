@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import Message, Role
+from memsvc.domain.sessions import Message, Role
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.summary import Line, summary_of
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.errors import LimitExceededError, SessionNotActiveError, SessionNotFoundError
 from memsvc.domain.limits import RELATED_IDS, TITLE
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.session import (
+from memsvc.domain.sessions import (
     Message,
     MessageRecord,
     MessageState,
@@ -23,6 +22,7 @@ from memsvc.domain.session import (
     SessionState,
 )
 from memsvc.domain.trim_plan import dropped_ordinals, ordinals_over_limit
+from memsvc.domain.write_requests import Draft
 from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.appending import SOURCE, active_session
 from memsvc.engine.sessions.opening import session_request

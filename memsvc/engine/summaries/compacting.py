@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
+from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log, log_key, log_metadata, sums_up
-from memsvc.domain.upkeep import Area, Due, Reason, UpkeepStep
+from memsvc.domain.write_requests import Draft, OnDuplicate
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.summaries.summing import Summing
 from memsvc.engine.upkeep.step import BEGINNING, Applied, Part

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from memsvc.domain.clock import Deadline, to_micros
-from memsvc.domain.entries import row_of
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import row_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import Period, material_of, when
 from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.lexical import LexicalIndex

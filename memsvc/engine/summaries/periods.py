@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.domain.errors import MemoryExistsError, MemsvcError, NothingToSummarizeError
 from memsvc.domain.limits import DERIVED_FROM, TITLE
 from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, summary_key, when
+from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.engine.summaries.material import Material
 from memsvc.engine.summaries.summing import SummedUp, Summing
 from memsvc.engine.write.drafting import Drafting, Prepared

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, repeat
 
-from memsvc.domain.entries import View
 from memsvc.domain.errors import LimitExceededError
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import Chunk, Document
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
-from memsvc.domain.transfer import FORMAT, VERSION, RecordKind, Stored
+from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.views import Passage, RetrievalTier, passages_of

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Scope
-from memsvc.domain.transfer import RecordKind, Stored, TransferProgress
+from memsvc.domain.user_data import RecordKind, Stored, TransferProgress
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.transfer.exporting import own_passages, text_digest

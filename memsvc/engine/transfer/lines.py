@@ -12,7 +12,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.files import FileCategory as KnownCategory
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
-from memsvc.domain.session import AutoTrim, SessionState
+from memsvc.domain.sessions import AutoTrim, SessionState
 from memsvc.domain.statements import Rule
 from memsvc.engine.transfer.parts import (
     AcknowledgedPart,

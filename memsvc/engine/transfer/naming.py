@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory, content_hash
-from memsvc.domain.session import MessageRecord
-from memsvc.domain.transfer import Earlier, Stored, derived_id
+from memsvc.domain.sessions import MessageRecord
+from memsvc.domain.user_data import Earlier, Stored, derived_id
 from memsvc.engine.files.attaching import MEMORY_ID
 from memsvc.engine.transfer.renaming import Place, is_uuid, renamed
 

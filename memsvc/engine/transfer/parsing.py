@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.scope import Scope
-from memsvc.domain.transfer import FORMAT, VERSION, Earlier, Stored
+from memsvc.domain.user_data import FORMAT, VERSION, Earlier, Stored
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.transfer import lines
 from memsvc.engine.transfer.reading import bad_line, read_line

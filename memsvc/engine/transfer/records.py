@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.entries import View
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.index_entries import View
 from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
 from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import MessageRecord, Session, ToolCall
+from memsvc.domain.sessions import MessageRecord, Session, ToolCall
 from memsvc.domain.statements import Part, Statement
-from memsvc.domain.transfer import Stored
+from memsvc.domain.user_data import Stored
 from memsvc.engine.transfer import lines
 from memsvc.engine.transfer.parts import MessagePart
 from memsvc.engine.transfer.reading import bad_line

@@ -11,8 +11,8 @@ from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.session import Session, SessionName
-from memsvc.domain.transfer import Earlier, Issue, RecordKind, Stored, Trouble, derived_id, said_by
+from memsvc.domain.sessions import Session, SessionName
+from memsvc.domain.user_data import Earlier, Issue, RecordKind, Stored, Trouble, derived_id, said_by
 from memsvc.engine.transfer.naming import Naming, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.transfer.parsing import Batch, Record
 from memsvc.engine.write.drafting import chunks_of, content_name

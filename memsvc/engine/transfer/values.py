@@ -23,7 +23,7 @@ from pydantic import (
 from memsvc.domain import limits
 from memsvc.domain.doubles import is_double
 from memsvc.domain.file_refs import FILE_CATEGORIES
-from memsvc.domain.keys import fault_of
+from memsvc.domain.memory_keys import fault_of
 
 LARGEST = (1 << 62) - 1
 LARGEST_REVISION = 1 << 32

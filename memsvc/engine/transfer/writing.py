@@ -16,14 +16,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.entries import View
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
-from memsvc.domain.session import MessageRecord, Session
+from memsvc.domain.sessions import MessageRecord, Session
 from memsvc.domain.statements import Statement
-from memsvc.domain.transfer import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import Earlier, RecordKind, Stored
 
 Fields = dict[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.domain.upkeep import Area, Due, Reason, UpkeepStep
 from memsvc.engine.upkeep.putting_away import PuttingAway, cursor_of, due_of, kept_up, place_of
 from memsvc.engine.upkeep.step import BEGINNING, Applied, Part
 from memsvc.engine.write.committer import Committer

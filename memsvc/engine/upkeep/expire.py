@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.upkeep import Area, Due, Reason, UpkeepStep
 from memsvc.engine.upkeep.finishing import finished_values
 from memsvc.engine.upkeep.putting_away import PuttingAway, cursor_of, due_of, kept_up, place_of
 from memsvc.engine.upkeep.step import Applied, Part

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError
+from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
-from memsvc.domain.upkeep import Area, Due, Reason, UpkeepStep
 from memsvc.engine.lifecycle.promote import Promote
 from memsvc.engine.upkeep.putting_away import cursor_of, due_of, is_kept_up, kept_up, place_of
 from memsvc.engine.upkeep.step import BEGINNING, Applied, Part

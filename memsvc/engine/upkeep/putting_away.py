@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from memsvc.domain.maintenance import Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
-from memsvc.domain.upkeep import Due, Reason, UpkeepStep
 from memsvc.engine.conflicts.settling import Settling
 from memsvc.engine.write.recording import Recording
 from memsvc.ports.metadata import Transaction

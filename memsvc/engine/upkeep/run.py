@@ -15,7 +15,7 @@ from memsvc.domain.errors import (
     MaintenanceRunningError,
     MemsvcError,
 )
-from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import Leadership, Leading

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MaintenanceRunningError
-from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepProgress, UpkeepStep
 from memsvc.engine.upkeep.leading import Leading
 from memsvc.engine.upkeep.run import Maintenance
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.upkeep import Area, Due, UpkeepStep
+from memsvc.domain.maintenance import Area, Due, UpkeepStep
 
 BEGINNING = ""
 """The cursor before the first part, and after the last."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from memsvc.domain.context import Severity
-from memsvc.domain.report import Notice
+from memsvc.domain.diagnostics import Notice
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.engine.vault.git import GitCommits

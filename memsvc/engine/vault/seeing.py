@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from memsvc.domain.drafts import PatchValue
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
 from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences
 from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, standing
 from memsvc.domain.vault_names import path_key
+from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.folder import VaultFolder, digest_of
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.vault import VaultBook

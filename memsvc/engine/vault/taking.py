@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from memsvc.domain.drafts import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, Written
 from memsvc.domain.errors import (
     BackendClosedError,
     BackendUnavailableError,
@@ -18,6 +17,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import Entry, Merged, Note, Taken, VaultAction, differences
 from memsvc.domain.vault_layout import conflict_path, name_says, place_of
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, Written
 from memsvc.engine.vault.folder import VaultFolder, digest_of
 from memsvc.engine.vault.merging import Merge
 from memsvc.engine.vault.seeing import Seeing, Seen

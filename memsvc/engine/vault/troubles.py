@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from memsvc.domain.context import Severity
-from memsvc.domain.report import Notice
+from memsvc.domain.diagnostics import Notice
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.vault_layout import user_folder

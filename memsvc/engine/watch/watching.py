@@ -12,7 +12,7 @@ from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
-from memsvc.domain.watching import Effect, Start, Tidings, Told, Watch
+from memsvc.domain.watch import Effect, Start, Tidings, Told, Watch
 from memsvc.engine.watch.bell import Bell
 from memsvc.engine.watch.erased import ErasedPlaces
 from memsvc.ports.changes import ChangeFeed, ChangePage, LoggedChange

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import Draft, Outcome, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, Violation
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.keys import convention_of
 from memsvc.domain.memory import Kind, Memory
+from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.write.changing import changed, values_of_draft
 from memsvc.engine.write.drafting import Drafting, Prepared

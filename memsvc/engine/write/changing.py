@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memsvc.domain.drafts import Draft, Patch
 from memsvc.domain.file_refs import followed, union
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
+from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.write.drafting import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
 from memsvc.engine.write.reminding import Reminding
 from memsvc.text.file_refs import refs_in

@@ -10,17 +10,17 @@ from operator import itemgetter
 
 import numpy as np
 
-from memsvc.domain.drafts import Draft, Redaction, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.file_refs import union
 from memsvc.domain.ids import uuid7
 from memsvc.domain.indexing import Chunk
-from memsvc.domain.keys import with_convention
 from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of
+from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
+from memsvc.domain.write_requests import Draft, Redaction, Rejected
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.write.lifting import Lifting, NoLifting, SetAside, lifted_draft, lifted_text
@@ -87,7 +87,7 @@ class Drafting:
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
 
-        A key that says something of its memory (`memsvc.domain.keys`) gives the defaults. Secrets are replaced.
+        A key that says something of its memory (`memsvc.domain.memory_keys`) gives the defaults. Secrets are replaced.
         Unknown are also the memories that it is derived from: its trust is without them. *origin* is that of drafts
         without one.
 

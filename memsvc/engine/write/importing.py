@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.committer import Committed, Committer

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import Draft, WriteOptions, Written
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Json, Kind, Layer, Origin
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WriteOptions, Written
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.engine.write.remember import Remember
 

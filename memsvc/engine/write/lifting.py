@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft
 
 
 class SetAside(Protocol):

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TypeAlias
 
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
-from memsvc.domain.drafts import OnDuplicate, Outcome, Rejected
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.changing import changed, values_of_draft

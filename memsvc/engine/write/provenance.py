@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Memory, Origin, Review, Status
 from memsvc.domain.provenance import TrustPolicy, is_withheld
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft
 from memsvc.ports.metadata import Transaction
 
 _PROVENANCE = frozenset({"origin", "trust", "derived_from"})

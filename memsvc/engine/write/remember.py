@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from memsvc.domain.drafts import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
 from memsvc.engine.read.access_counts import AccessCounts
 from memsvc.engine.write.drafting import Drafting, Prepared
 from memsvc.engine.write.placing import Placed, Placing, Result, rejection

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction
-from memsvc.domain.drafts import Outcome, Rejected, Written
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
+from memsvc.domain.write_requests import Outcome, Rejected, Written
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.placing import Placed
 from memsvc.ports.conflicts import ConflictReads

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Outcome, WriteOptions, Written
 from memsvc.domain.errors import (
     MemoryExistsError,
     MemoryNotFoundError,
@@ -17,6 +16,7 @@ from memsvc.domain.memory import Memory, Review, Status
 from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.placing import Placed

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -21,6 +20,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
 from memsvc.engine.conflicts.contradictions import Contradictions
 from memsvc.engine.conflicts.stating import statements_of
 from memsvc.engine.conflicts.superseding import neighbour

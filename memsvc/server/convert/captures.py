@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
-from memsvc.domain.drafts import Written
 from memsvc.domain.memory import FileRef
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import Written
 from memsvc.engine.write.ingest import DocumentHeader, Ingested
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from memsvc.domain.conflicts import Contradiction
-from memsvc.domain.drafts import Written
+from memsvc.domain.write_requests import Written
 from memsvc.server.convert.enums import CONFLICT_RULE, CONFLICT_STATE
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.redactions import redactions_to_proto

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from memsvc.domain import limits
 from memsvc.domain.consolidation import ConsolidationReport
-from memsvc.domain.drafts import Written
-from memsvc.domain.query import PageCursor
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import PageCursor
+from memsvc.domain.write_requests import Written
 from memsvc.engine.consolidation.consolidate import Asked
 from memsvc.engine.summaries.periods import PeriodSummary
 from memsvc.server.convert.enums import OUTCOME

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.domain.memory import FileRef, Keyword, Status
 from memsvc.domain.provenance import DIGITS
+from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.server.convert.enums import CONFLICT_POLICY, KIND, LAYER, ON_DUPLICATE, ORIGIN, TIER, WAIT_FOR
 from memsvc.server.convert.json import struct_from_proto
 from memsvc.server.convert.reminders import reminder_from_proto

@@ -8,20 +8,20 @@ from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.context import Section, Severity
-from memsvc.domain.drafts import OnDuplicate, Outcome, WaitFor
+from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
 from memsvc.domain.provenance import Verdict
-from memsvc.domain.query import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.reminder import Recurrence, Slot
-from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import SessionVisibility, Visibility
-from memsvc.domain.session import AutoTrim, OnOpen, Role, SessionState
+from memsvc.domain.search import FusionMethod, Mode, Normalization, Retriever
+from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.statements import Rule
-from memsvc.domain.transfer import Trouble
-from memsvc.domain.watching import Effect, Start
+from memsvc.domain.user_data import Trouble
+from memsvc.domain.watch import Effect, Start
+from memsvc.domain.write_requests import OnDuplicate, Outcome, WaitFor
 from memsvc.engine.lifecycle.backup import BackupPhase
 from memsvc.v1 import backup_pb2, context_pb2, reminder_pb2, review_pb2, transfer_pb2, watch_pb2
 from memsvc.v1 import conflicts_pb2 as conflicts

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TypeAlias
 
 from memsvc.domain.clock import EPOCH, from_micros, to_micros
-from memsvc.domain.drafts import Written
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.history import (
     AsOf,
@@ -20,6 +19,7 @@ from memsvc.domain.history import (
     changed_fields,
 )
 from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.write_requests import Written
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.times import fill_time, time_from_proto

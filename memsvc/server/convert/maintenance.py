@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsvc.domain.upkeep import Doing, Due, Reason, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import Doing, Due, Reason, Tally, UpkeepProgress, UpkeepStep
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.times import seconds_to_proto
 from memsvc.v1 import maintenance_pb2 as pb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.query import Order, OrderField
+from memsvc.domain.search import Order, OrderField
 
 FIELDS = frozenset(field.value for field in OrderField)
 DIRECTIONS = frozenset({"asc", "desc"})

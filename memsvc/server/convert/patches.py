@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memsvc.domain.drafts import PATCHABLE, Patch, PatchValue
 from memsvc.domain.memory import Layer, Origin, Status, Tier
+from memsvc.domain.write_requests import PATCHABLE, Patch, PatchValue
 from memsvc.server.convert.drafts import (
     file_refs_from_proto,
     ids_from_proto,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memsvc.domain import limits
-from memsvc.domain.query import (
+from memsvc.domain.search import (
     Fusion,
     FusionMethod,
     Mode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memsvc.domain.drafts import Redaction
+from memsvc.domain.write_requests import Redaction
 from memsvc.v1 import types_pb2 as types
 
 

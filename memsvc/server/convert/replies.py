@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain import limits
-from memsvc.domain.query import Explanation, SearchHit, SearchQuery, SearchReply
+from memsvc.domain.search import Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import RETRIEVER
 from memsvc.server.convert.memory import fill_memory

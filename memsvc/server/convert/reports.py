@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from memsvc.domain.report import (
+from memsvc.domain.diagnostics import (
     BackendHealth,
     Diagnosis,
     IndexKind,

@@ -9,8 +9,8 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Status, Tier
-from memsvc.domain.query import Selection
 from memsvc.domain.scope import SessionVisibility, Visibility
+from memsvc.domain.search import Selection
 from memsvc.server.convert.conditions import expression_from_proto, metadata_equals, tested_fields
 from memsvc.server.convert.drafts import ids_from_proto
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, SESSION_VISIBILITY, STATUS, TIER, TIME_FIELDS, VISIBILITY

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memsvc.domain.query import PageCursor
-from memsvc.domain.session import CountedSession, Message, MessageState, NewMessage, SessionState, ToolCall
+from memsvc.domain.search import PageCursor
+from memsvc.domain.sessions import CountedSession, Message, MessageState, NewMessage, SessionState, ToolCall
 from memsvc.engine.sessions.answers import Answer
 from memsvc.engine.sessions.appending import Appended
 from memsvc.engine.sessions.opening import NewSession

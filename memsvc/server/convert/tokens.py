@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.query import PageCursor
+from memsvc.domain.search import PageCursor
 
 MAX_LENGTH = 64
 """Longer than any token of ours."""

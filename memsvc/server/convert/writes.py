@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsvc.domain.drafts import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.domain.write_requests import BatchWritten, ImportProgress, Rejected, Written
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from memsvc.domain.access import ApiKey
 from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, PermissionDeniedError
+from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.access.keyring import Keyring
 from memsvc.server import calls

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from memsvc.domain.report import OperationPerformance, Percentiles
+from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.engine.application import Application
 from memsvc.engine.lifecycle.vitals import Reading
 from memsvc.engine.upkeep.step_counts import StepCount

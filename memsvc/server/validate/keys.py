@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsvc.domain import limits
-from memsvc.domain.access import KEY_ID
+from memsvc.domain.api_keys import KEY_ID
 from memsvc.server.convert.keys import ROLE
 from memsvc.server.validate.scopes import check_request_id
 from memsvc.server.validate.values import (

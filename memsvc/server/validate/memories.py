@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import TypeAlias
 
 from memsvc.domain import limits
-from memsvc.domain.keys import fault_of
+from memsvc.domain.memory_keys import fault_of
 from memsvc.server.convert.enums import KIND, LAYER, ORIGIN, TIER
 from memsvc.server.convert.vectors import Numbers
 from memsvc.server.validate.file_refs import check_refs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain import limits
-from memsvc.domain.query import FusionMethod
+from memsvc.domain.search import FusionMethod
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
 from memsvc.server.convert.queries import PRESETS, effective_method
 from memsvc.server.convert.vectors import numbers_from_proto

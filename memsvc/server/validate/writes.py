@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import PATCHABLE, Draft, Rejected
+from memsvc.domain.write_requests import PATCHABLE, Draft, Rejected
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.patches import masked_fields

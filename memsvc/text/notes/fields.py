@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
 from memsvc.domain.doubles import is_double
-from memsvc.domain.drafts import PatchValue
 from memsvc.domain.file_refs import FILE_CATEGORIES
-from memsvc.domain.keys import fault_of
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Status, Tier
+from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day
+from memsvc.domain.write_requests import PatchValue
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from memsvc.domain import limits
-from memsvc.domain.drafts import PatchValue
 from memsvc.domain.vault import Note, NoteError
+from memsvc.domain.write_requests import PatchValue
 from memsvc.text.notes.fields import FieldError, read_field, read_metadata
 from memsvc.text.notes.front import load_front
 from memsvc.text.notes.writing import DEFAULTS, listed_refs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.remembered import remembered
 from memsvc.domain.statements import Statement
+from memsvc.domain.text_cache import remembered
 from memsvc.text.scripts import is_han
 from memsvc.text.sentences import sentences
 from memsvc.text.stating.chinese import chinese_statements

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from memsvc.domain.access import Role
+from memsvc.domain.api_keys import Role
 from memsvc.engine.access.keys import MadeKey, NewKey
 from memsvc.settings import load_settings
 from memsvc.wiring.access import offline_keys

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from memsvc.client import Memsvc, MemsvcCallError, Tls
-from memsvc.domain.access import Role
+from memsvc.domain.api_keys import Role
 from memsvc.engine.access.keys import NewKey
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 
 from memsvc.client import Memsvc
-from memsvc.domain.access import Role
+from memsvc.domain.api_keys import Role
 from memsvc.engine.access.keys import NewKey
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server

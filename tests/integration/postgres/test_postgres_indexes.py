@@ -17,13 +17,13 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import LexicalEntry, View, entry_id
 from memsvc.domain.errors import (
     BackendUnavailableError,
     DeadlineExceededError,
     ReindexRunningError,
 )
 from memsvc.domain.filters import AnyOf, Field
+from memsvc.domain.index_entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memsvc.domain.entries import View, entry_id
+from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Vectors

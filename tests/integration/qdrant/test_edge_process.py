@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import View, row_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.index_entries import View, row_of
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories

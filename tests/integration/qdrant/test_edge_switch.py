@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View, row_of
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import PendingSearch
 from memsvc.testing import factories

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import Hit, View
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH

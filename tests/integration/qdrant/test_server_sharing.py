@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from memsvc.domain.entries import View
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.testing import factories

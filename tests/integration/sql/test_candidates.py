@@ -14,14 +14,14 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memsvc.domain.entries import attributes_of, row_of
 from memsvc.domain.filters import And, AnyOf, Field, Filter
+from memsvc.domain.index_entries import attributes_of, row_of
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.matching import matches
 from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
 from memsvc.domain.plain import is_plain
-from memsvc.domain.query import Candidate, candidate_of
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import Candidate, candidate_of
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.server.convert.selections import selection_from_proto

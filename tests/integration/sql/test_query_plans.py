@@ -13,12 +13,13 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.essentials import Essential
 from memsvc.domain.files import FileCategory, FileFilter
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
+from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import FileRef, Keyword, Memory, Status
-from memsvc.domain.query import Order, OrderField, PageCursor
 from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import (
+from memsvc.domain.search import Order, OrderField, PageCursor
+from memsvc.domain.sessions import (
     Message,
     MessageRecord,
     MessageState,
@@ -27,7 +28,6 @@ from memsvc.domain.session import (
     SessionName,
     SessionState,
 )
-from memsvc.domain.upkeep import EVERYBODY, Area
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import ContentName

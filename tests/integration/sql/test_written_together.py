@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order
+from memsvc.domain.search import Order
 from memsvc.engine.write.committer import Committed, Committer
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction

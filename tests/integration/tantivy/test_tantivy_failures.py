@@ -11,9 +11,9 @@ import tantivy
 from pydantic import ValidationError
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import LexicalEntry
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Field, Not, Range
+from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.access import ApiKey, KeyState, Role, digest_of_key, key_id_of, new_key_text
+from memsvc.domain.api_keys import ApiKey, KeyState, Role, digest_of_key, key_id_of, new_key_text
 from memsvc.domain.secrets import redact
 from memsvc.testing.factories import NOW
 

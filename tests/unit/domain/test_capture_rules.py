@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.capture import Reason
-from memsvc.domain.capture_rules import judge, title_of
 from memsvc.domain.memory import Kind, Layer
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.text.capture_rules import judge, title_of
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
 LANGUAGES = ("en", "zh")

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from memsvc.domain.citations import citation, cited_ids, is_part_of, normal_text
-from memsvc.domain.drafts import Draft
-from memsvc.domain.keys import convention_of, fault_of, with_convention
 from memsvc.domain.memory import Kind, Layer, Tier
+from memsvc.domain.memory_keys import convention_of, fault_of, with_convention
+from memsvc.domain.write_requests import Draft
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 

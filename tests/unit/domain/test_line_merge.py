@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.line_merge import MergedText, merge_text
+from memsvc.domain.three_way_merge import MergedText, merge_text
 
 LINES = st.lists(st.sampled_from(["eins", "zwei", "drei", "四", "五", ""]), max_size=7).map("\n".join)
 BASE = "one\ntwo\nthree\nfour\nfive"

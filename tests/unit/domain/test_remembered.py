@@ -13,7 +13,7 @@ from typing import Any
 import memsvc.domain
 import memsvc.engine
 import memsvc.text
-from memsvc.domain.remembered import forget_texts, remembered
+from memsvc.domain.text_cache import forget_texts, remembered
 from memsvc.text.analysis import matching_spans, query_terms
 from memsvc.text.likeness import gist_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.repetition import SHORT, Saying, collapsed, is_near_duplicate
+from memsvc.domain.near_duplicates import SHORT, Saying, collapsed, is_near_duplicate
 
 LONG = (
     "The weekly meeting of the platform team takes place in the large room with the green door and the round table, "

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.drafts import Draft, Redaction
 from memsvc.domain.secrets import Redactor, luhn_holds, redact
+from memsvc.domain.write_requests import Draft, Redaction
 
 A1 = "a1B2c3D4e5F6g7H8i9J0"
 SECRETS = {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.entries import Hit
-from memsvc.domain.query import Candidate
+from memsvc.domain.index_entries import Hit
+from memsvc.domain.search import Candidate
 from memsvc.ports.candidates import Candidates, Names
 from memsvc.ports.hits import Hits
 

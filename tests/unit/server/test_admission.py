@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.access import KeyDemand
 from memsvc.domain.access_errors import PermissionDeniedError
+from memsvc.domain.api_keys import KeyDemand
 from memsvc.engine.access.keyring import Keyring
 from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memsvc.domain.entries import attributes_of
 from memsvc.domain.history import AsOf
+from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.matching import matches
 from memsvc.domain.memory import Memory
 from memsvc.server.convert.selections import selection_from_proto

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import FileRef
-from memsvc.domain.query import (
+from memsvc.domain.search import (
     Degraded,
     Explanation,
     Fusion,

@@ -8,8 +8,8 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.domain.entries import attributes_of
 from memsvc.domain.filters import Field
+from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Visibility
 from memsvc.server.convert.selections import selection_from_proto

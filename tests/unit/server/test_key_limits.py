@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from memsvc.domain.access import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.errors import LimitExceededError
 from memsvc.server.key_limits import BUSY_RETRY_SECONDS, KeyLimits
 from memsvc.testing.factories import NOW

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.access import Role
+from memsvc.domain.api_keys import Role
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.permissions import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES, role_for
 from memsvc.v1 import integrity_pb2, maintenance_pb2

@@ -8,8 +8,8 @@ from concurrent.futures import Future
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import BatchWritten, Outcome, Rejected, WaitFor, Written
 from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.write_requests import BatchWritten, Outcome, Rejected, WaitFor, Written
 from memsvc.server import calls
 from memsvc.server.waiting import IndexWait
 from memsvc.testing.factories import memory

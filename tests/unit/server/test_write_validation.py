@@ -9,8 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.domain.drafts import Draft, Rejected
 from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.write_requests import Draft, Rejected
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.validate import writes
 from memsvc.v1 import memory_service_pb2 as pb

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.access import KeyDemand, Role, new_key_text
 from memsvc.domain.access_errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
     ApiKeyNotFoundError,
     ApiKeyRequiredError,
 )
+from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.engine.access.keyring import Keyring
 from memsvc.engine.access.keys import Keys, NewKey

@@ -10,12 +10,12 @@ from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flus
 from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Locale
-from memsvc.domain.drafts import Draft, Outcome, Redaction, WriteOptions
 from memsvc.domain.errors import RequestIdReusedError
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Tier
-from memsvc.domain.query import Order, OrderField, Selection
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import Role
+from memsvc.domain.search import Order, OrderField, Selection
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
 from memsvc.engine.application import Application
 
 ADA = Scope("ada", project_id="apollo", session_id="s")

@@ -13,10 +13,10 @@ from memsvc.bootstrap import running
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Reason
 from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving

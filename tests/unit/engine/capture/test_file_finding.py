@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.capture import ChatMessage, Reason, Statement, Verdict
 from memsvc.domain.file_refs import written
 from memsvc.domain.memory import FileRef
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
 from memsvc.engine.capture.file_finding import files_by_message
 from memsvc.engine.capture.listening import Heard
 

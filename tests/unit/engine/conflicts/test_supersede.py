@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, Outcome, Patch, WriteOptions, Written
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -19,6 +18,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, Written
 from memsvc.engine.conflicts.finding import chain_of
 from tests.unit.engine.write.desk import ADA, Desk
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
-from memsvc.domain.drafts import Draft, Patch, WriteOptions
 from memsvc.domain.memory import Memory, Status
+from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from tests.unit.engine.write.desk import ADA, Desk
 
 DAY = timedelta(days=1)

@@ -13,9 +13,9 @@ import pytest
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline
 from memsvc.domain.consolidation import ConsolidationReport
-from memsvc.domain.drafts import Draft, Patch, WriteOptions
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.consolidation.consolidate import Asked
 from memsvc.settings import load_settings

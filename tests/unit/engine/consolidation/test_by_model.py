@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.summaries import Period
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.summaries.periods import Wish
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, failed

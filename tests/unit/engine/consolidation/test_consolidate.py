@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from memsvc.domain.consolidation import SOURCE
-from memsvc.domain.drafts import Patch, WriteOptions
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -21,6 +20,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.history import changed_fields
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Origin, Status, Tier
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.testing.factories import NOW
 from tests.unit.engine.consolidation.conftest import ADA, Desk
 

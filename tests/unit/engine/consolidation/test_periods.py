@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Outcome, WriteOptions
 from memsvc.domain.errors import DeadlineExceededError, MemoryExistsError, NothingToSummarizeError, RequestIdReusedError
+from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.summaries import Period, normal_topic
-from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
+from memsvc.domain.write_requests import Outcome, WriteOptions
 from memsvc.engine.summaries import material
 from memsvc.engine.summaries.periods import PeriodSummary, Wish
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.history import changed_fields
+from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Tally, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Tally, UpkeepStep
+from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.consolidation.conftest import ADA, Desk, opened
 
 BOB = Scope("bob", "apollo")

@@ -6,9 +6,9 @@ from typing import Any
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Event, Item, Notice, Section, Summary
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 
 HERE = Scope("ada", project_id="web", session_id="s1")

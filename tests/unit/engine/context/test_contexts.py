@@ -14,10 +14,10 @@ from memsvc.bootstrap import running
 from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.context import contexts
 from memsvc.engine.context.lines import least_room, most_of

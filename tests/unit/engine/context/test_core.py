@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import Draft, WriteOptions
 from memsvc.domain.essentials import REMINDER_SPAN, Essentials
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.context.core import Core
 

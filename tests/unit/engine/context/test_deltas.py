@@ -8,10 +8,10 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Item, Locale, Reason, Section
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import BackendUnavailableError, InvalidRequestError
-from memsvc.domain.query import SearchReply
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import SearchReply
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.read.recall import Recall
 from tests.unit.engine.context.stock import HERE, WHOLE, remember, shown, stock, summary

@@ -8,9 +8,9 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import LeftOut, Reason, Section
-from memsvc.domain.drafts import Draft, WriteOptions
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.application import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, stock, summary
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.integrity import Fault, FileCleaning, Finding
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.lifecycle.file_faults import FileFaultParts, FileFaults
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording

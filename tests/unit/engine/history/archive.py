@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Patch, WriteOptions, Written
 from memsvc.domain.history import AsOf, Difference, RollbackReport
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Order, PageCursor, Selection
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import Order, PageCursor, Selection
+from memsvc.domain.write_requests import Patch, WriteOptions, Written
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.history.retrospect import Retrospect
 from memsvc.engine.history.rollback import CheckpointRollback

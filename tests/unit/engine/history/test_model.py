@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.filters import AnyOf, Field, Not
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import OrderField, Selection
+from memsvc.domain.search import OrderField, Selection
 from tests.unit.engine.history.archive import Archive, open_archive
 from tests.unit.engine.write.desk import ADA, STORES
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import OnDuplicate, Outcome
 from memsvc.domain.errors import (
     CheckpointNotFoundError,
     DeadlineExceededError,
@@ -21,8 +20,9 @@ from memsvc.domain.errors import (
 from memsvc.domain.history import AsOf, DifferenceKind, Kept
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.domain.query import Selection
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Selection
+from memsvc.domain.write_requests import OnDuplicate, Outcome
 from memsvc.engine.history import rollback
 from memsvc.ports.metadata import Record
 from tests.unit.engine.history.archive import Archive

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Resolution
-from memsvc.domain.drafts import Draft, WriteOptions
 from memsvc.domain.errors import MemoryExistsError
 from memsvc.domain.memory import Memory, Status
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.history import rollback
 from tests.unit.engine.history.archive import Archive
 from tests.unit.engine.write.desk import ADA

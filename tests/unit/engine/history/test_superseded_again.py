@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState
-from memsvc.domain.drafts import Draft, WriteOptions
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.ports.metadata import Record
 from tests.unit.engine.history.archive import Archive
 from tests.unit.engine.write.desk import ADA

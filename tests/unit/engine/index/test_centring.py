@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.engine.index.centring import centred, means_of
 

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
+from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.errors import BackendClosedError, ReindexRunningError
-from memsvc.domain.query import Mode, SearchQuery
-from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Mode, SearchQuery
+from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 
 ADA = Scope("ada")

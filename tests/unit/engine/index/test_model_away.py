@@ -11,10 +11,10 @@ import pytest
 
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.query import Mode, Retriever, SearchQuery, SearchReply
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Mode, Retriever, SearchQuery, SearchReply
+from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
 from tests.embedding_endpoint import DIMENSION, answered

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.entries import LexicalEntry, View, entry_id
+from memsvc.domain.index_entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding

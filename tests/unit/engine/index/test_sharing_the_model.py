@@ -15,11 +15,11 @@ import pytest
 
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate, WaitFor, WriteOptions
+from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.query import Mode, SearchQuery
-from memsvc.domain.report import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Mode, SearchQuery
+from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.index.embedding import Embedding
 from memsvc.ports.backend import BackendContext

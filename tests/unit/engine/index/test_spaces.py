@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.query import SearchQuery
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.rebuild import Rebuild

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
-from memsvc.domain.entries import Hit, View, entry_id
-from memsvc.domain.query import Fusion, FusionMethod, Normalization, Retriever, SearchQuery
+from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import Fusion, FusionMethod, Normalization, Retriever, SearchQuery
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.read.ranking import Ranked, Ranker
 from memsvc.engine.read.retrieval import Retrieved
 from memsvc.engine.read.scoring import Constants

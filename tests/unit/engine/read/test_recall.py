@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import AnyOf, Field, Not
 from memsvc.domain.memory import Keyword, Layer
-from memsvc.domain.query import (
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import (
     Fusion,
     FusionMethod,
     Mode,
@@ -23,7 +23,7 @@ from memsvc.domain.query import (
     Selection,
     Weighting,
 )
-from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 
 ADA = Scope("ada")

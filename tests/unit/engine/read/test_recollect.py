@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import MemoryNotFoundError
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.memory import Layer, Memory
-from memsvc.domain.query import Order, OrderField, PageCursor, Selection
 from memsvc.domain.scope import Scope, Visibility
+from memsvc.domain.search import Order, OrderField, PageCursor, Selection
+from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
 
 GLOBAL = Scope("ada")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.query import Candidate, Weighting
+from memsvc.domain.search import Candidate, Weighting
 from memsvc.engine.read.fusion import RankedList
 from memsvc.engine.read.scoring import (
     DATE,

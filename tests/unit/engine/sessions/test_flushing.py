@@ -11,9 +11,9 @@ import pytest
 
 from memsvc.bootstrap import running
 from memsvc.domain.memory import Kind, Memory, Origin
-from memsvc.domain.query import Order, OrderField, Selection
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import AutoTrim, NewMessage, OnOpen, Role
+from memsvc.domain.search import Order, OrderField, Selection
+from memsvc.domain.sessions import AutoTrim, NewMessage, OnOpen, Role
 from memsvc.engine.application import Application
 from memsvc.engine.sessions.opening import NewSession
 from memsvc.engine.sessions.trimming import TrimOrder

@@ -11,7 +11,7 @@ import pytest
 from memsvc.bootstrap import running
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import MessageState, NewMessage, OnOpen, Role, ToolCall
+from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, ToolCall
 from memsvc.engine.application import Application
 from memsvc.engine.sessions.opening import NewSession
 from memsvc.engine.sessions.reading import MessagePage

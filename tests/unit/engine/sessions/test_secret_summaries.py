@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsvc.domain.scope import Scope
-from memsvc.domain.session import NewMessage, OnOpen, Role
+from memsvc.domain.sessions import NewMessage, OnOpen, Role
 from memsvc.engine.application import Application
 from memsvc.engine.sessions.opening import NewSession
 from memsvc.engine.sessions.trimming import TrimOrder

@@ -7,11 +7,11 @@ from base64 import b64decode
 
 import pytest
 
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
-from memsvc.domain.entries import View
+from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import Scope
-from memsvc.domain.transfer import Stored
+from memsvc.domain.user_data import Stored
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.transfer.exporting import PART_BYTES
 from memsvc.engine.transfer.writing import memory_line, vector_part

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from memsvc.domain.drafts import Draft, WaitFor, WriteOptions
 from memsvc.domain.scope import Scope
-from memsvc.domain.transfer import RecordKind
+from memsvc.domain.user_data import RecordKind
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.transfer import parsing
 from memsvc.engine.transfer.importing import UserImport

@@ -10,13 +10,13 @@ from typing import Any
 
 from memsvc.bootstrap import running
 from memsvc.domain.clock import Deadline, to_micros
-from memsvc.domain.drafts import Draft, Patch, WriteOptions
+from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
+from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.query import Mode, Order, SearchQuery, Selection
-from memsvc.domain.report import IndexKind
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, UpkeepProgress, UpkeepStep
+from memsvc.domain.search import Mode, Order, SearchQuery, Selection
+from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.settings import load_settings
 from tests.unit.engine.newest import newest_position

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from memsvc.domain.maintenance import Area, Doing, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import Area, Doing, Reason, UpkeepStep
 from tests.unit.engine.upkeep.house import ADA, BOB, House, open_house
 
 ARCHIVE = UpkeepStep.ARCHIVE

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import Draft, WriteOptions
+from memsvc.domain.maintenance import Area, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
-from memsvc.domain.query import Mode
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import Area, Reason, UpkeepStep
+from memsvc.domain.search import Mode
+from memsvc.domain.write_requests import Draft, WriteOptions
 from tests.unit.engine.upkeep.house import ADA, BOB, House
 
 EXPIRE = UpkeepStep.EXPIRE

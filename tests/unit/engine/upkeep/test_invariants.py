@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import MemsvcError
+from memsvc.domain.maintenance import EVERYBODY, Area, Doing, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.domain.upkeep import EVERYBODY, Area, Doing, UpkeepStep
+from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.upkeep.house import ADA, House, open_house
 from tests.unit.engine.write.desk import STORES
 

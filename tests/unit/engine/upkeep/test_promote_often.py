@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions
+from memsvc.domain.maintenance import Doing, Reason, Tally, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
-from memsvc.domain.query import Mode, SearchQuery
-from memsvc.domain.upkeep import Doing, Reason, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.search import Mode, SearchQuery
+from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions
 from tests.unit.engine.upkeep.house import ADA, House
 
 PROMOTE = UpkeepStep.PROMOTE

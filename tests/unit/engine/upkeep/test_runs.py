@@ -15,9 +15,9 @@ from memsvc.domain.errors import (
     ErasureRunningError,
     MaintenanceRunningError,
 )
+from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
-from memsvc.domain.upkeep import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures

@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
+from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepStep
 from memsvc.domain.memory import Status
-from memsvc.domain.upkeep import EVERYBODY, Doing, UpkeepStep
 from memsvc.engine.performance import Performance
 from memsvc.engine.upkeep.expire import Expire
 from memsvc.engine.upkeep.leading import TERM, Leading

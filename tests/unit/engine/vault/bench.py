@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memsvc.domain.drafts import Patch, WriteOptions
 from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
+from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.folder import VaultFolder
 from memsvc.engine.vault.merging import KeepBoth
 from memsvc.engine.vault.sync import SyncPlan

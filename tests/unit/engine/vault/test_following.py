@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import WriteOptions
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault import showing
 from memsvc.engine.vault.folder import VaultFolder, VaultGoneError
 from memsvc.engine.vault.following import ChangesLostError

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import Patch, WriteOptions
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.vault import Taken, VaultAction
+from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
 from memsvc.engine.vault.noticing import Noticing
 from memsvc.engine.vault.taking import Taking

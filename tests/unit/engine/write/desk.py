@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.drafts import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.engine.conflicts.resolve import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.read.access_counts import AccessCounts

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import OnDuplicate, Outcome
 from memsvc.domain.errors import (
     MemoryExistsError,
     MemoryNotFoundError,
@@ -16,6 +15,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import OnDuplicate, Outcome
 from tests.unit.engine.write.desk import ADA, Desk
 from tests.unit.engine.write.revising import actions, delete, restore, update
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft
 from memsvc.engine.write.drafting import Drafting
 from memsvc.testing.factories import NOW
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.drafts import Draft, ImportProgress, OnDuplicate, Rejected
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Rejected
 from memsvc.engine.write.importing import ImportRun
 from tests.unit.engine.write.desk import ADA, Desk, open_desk
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import Draft, Patch, WriteOptions
 from memsvc.domain.file_refs import ref_from
 from memsvc.domain.memory import FileRef, Memory
+from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.write.append import Append
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import BatchWritten, Draft, OnDuplicate, Outcome, Rejected, WriteOptions, Written
 from memsvc.domain.errors import MemoryExistsError, MemoryNotFoundError, RequestIdReusedError
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import BatchWritten, Draft, OnDuplicate, Outcome, Rejected, WriteOptions, Written
 from memsvc.engine.write.requests import forget_old_requests
 from tests.unit.engine.write.desk import ADA, DIMENSION, Desk
 

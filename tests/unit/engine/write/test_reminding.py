@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.memory import Kind, Layer, Origin
 from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import Draft
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.reminding import Reminding
 from memsvc.testing.factories import NOW

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.drafts import OnDuplicate, Outcome, Patch, WriteOptions
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -16,6 +15,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.memory import Keyword, Kind, Layer, Status, content_hash
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import OnDuplicate, Outcome, Patch, WriteOptions
 from tests.unit.engine.write.desk import ADA, DIMENSION, Desk
 from tests.unit.engine.write.revising import update
 

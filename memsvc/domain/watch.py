@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from memsvc.domain.indexing import Change
 from memsvc.domain.memory import Memory
-from memsvc.domain.query import Selection
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import Selection
 
 
 class Effect(StrEnum):

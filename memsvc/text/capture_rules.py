@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from memsvc.domain import capture_cues as cues
 from memsvc.domain.capture import Reason, Verdict
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.quotations import without_quotations
-from memsvc.domain.session import Role
+from memsvc.domain.sessions import Role
+from memsvc.text import capture_cues as cues
 
 LEAST_CHARS = 2
 CUE_CHARS = 2_000

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memsvc.domain.drafts import Draft
 from memsvc.domain.memory import Kind, Layer, Tier
+from memsvc.domain.write_requests import Draft
 
 DAILY, CONTEXT, KNOWLEDGE = "daily/", "context/", "knowledge/"
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

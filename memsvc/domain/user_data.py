@@ -11,7 +11,7 @@ from uuid import UUID
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
-from memsvc.domain.session import MessageRecord
+from memsvc.domain.sessions import MessageRecord
 from memsvc.domain.statements import Statement
 
 FORMAT = "memsvc-user"
