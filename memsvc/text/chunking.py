@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memsvc.text.markdown import Block, BlockKind, blocks
 from memsvc.text.splitting import overlap_start, split_block
-from memsvc.text.tokens import QUARTERS, quarter_tokens
+from memsvc.text.token_estimate import QUARTERS, quarter_tokens
 
 _TINY_SHARE = 8
 """A section below this part of a chunk joins the next one, where that is possible without cutting it."""

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import terms
-from memsvc.text.dates import date_terms
+from memsvc.text.date_mentions import date_terms
 from memsvc.text.scripts import is_han
 
 ANALYSIS_VERSION = "1"

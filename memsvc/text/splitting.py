@@ -8,7 +8,7 @@ from itertools import chain
 
 from memsvc.text.markdown import Block, BlockKind
 from memsvc.text.sentences import sentence_ends
-from memsvc.text.tokens import quarter_tokens
+from memsvc.text.token_estimate import quarter_tokens
 
 _GRAIN_SHARE = 8
 """Text without any border is cut into grains of this part of a chunk, so that an overlap can be of grains."""

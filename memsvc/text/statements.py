@@ -11,7 +11,7 @@ from itertools import islice
 from memsvc.domain.citations import CITATION, LEADING_CITATION
 from memsvc.domain.quotations import quoted_spans
 from memsvc.text.capture_cues import MATERIAL
-from memsvc.text.rendered import is_rendered, rendered_spans
+from memsvc.text.recalled_text import is_rendered, rendered_spans
 from memsvc.text.sentences import sentences
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.tokens import count_tokens
+from memsvc.text.token_estimate import count_tokens
 
 
 class EstimatingTokenizer:

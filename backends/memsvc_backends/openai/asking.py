@@ -14,7 +14,7 @@ import openai
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.embedder import Vectors
-from memsvc.text.tokens import count_tokens
+from memsvc.text.token_estimate import count_tokens
 from memsvc_backends.openai.client import refuse_when_closed
 from memsvc_backends.openai.errors import NAME, problem_of
 from memsvc_backends.openai.pacing import Clock, Pacing, Pause

@@ -10,7 +10,7 @@ from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.listening import Heard
 from memsvc.text.file_refs import refs_in
-from memsvc.text.rendered import rendered_spans
+from memsvc.text.recalled_text import rendered_spans
 
 _UNREFERRED = frozenset({Reason.RECALLED, Reason.FORGET})
 """A statement that only repeats memories, or asks to forget, refers to no file."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.statements import Rule, Statement, contradicts
+from memsvc.text.facts import USER, statements_in
 from memsvc.text.sentences import sentences
-from memsvc.text.stating import USER, statements_in
 
 STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 

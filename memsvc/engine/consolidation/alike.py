@@ -14,7 +14,7 @@ from memsvc.domain.consolidation import (
 )
 from memsvc.domain.memory import Memory
 from memsvc.engine.conflicts.stating import contradiction
-from memsvc.text.likeness import Gist, are_alike, gist_of
+from memsvc.text.paraphrase import Gist, are_alike, gist_of
 
 
 def say_the_same(one: Memory, other: Memory) -> bool:

@@ -22,7 +22,7 @@ from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
-from memsvc.text.likeness import NOTHING, gist_of
+from memsvc.text.paraphrase import NOTHING, gist_of
 
 SLICE = 4
 """How many searches wait at a time. Whoever else searches waits behind them: with 64 they waited for seconds."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from memsvc.domain.memory import Memory
 from memsvc.engine.courtesy import COURTESY
-from memsvc.text.likeness import gist_of
+from memsvc.text.paraphrase import gist_of
 
 MOST = 1_000_000
 """So many beginnings are remembered; of memories beyond them all are taken."""

@@ -12,7 +12,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Memory
 from memsvc.domain.secrets import Redactor
 from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
-from memsvc.text.likeness import is_reworded, joined
+from memsvc.text.paraphrase import is_reworded, joined
 
 SECONDS = 30.0
 """How long the model may take for one group."""

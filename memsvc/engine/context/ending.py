@@ -8,7 +8,7 @@ from typing import Protocol
 from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Held, LeftOut, Locale, Reason, Section, Summary
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.phrases import CLOSING, OPENING, left_out_line, removed_line
+from memsvc.text.context_phrases import CLOSING, OPENING, left_out_line, removed_line
 
 NAMED_IDS = 100
 """So many of what was left out are named."""

@@ -12,9 +12,9 @@ from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import Kept, identity
 from memsvc.ports.tokenizer import Tokenizer
+from memsvc.text.context_phrases import age, heading, origin_mark
 from memsvc.text.file_refs import given_apart
 from memsvc.text.moments import day_text, local
-from memsvc.text.phrases import age, heading, origin_mark
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128

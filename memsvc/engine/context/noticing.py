@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsvc.domain.context import ALMOST_FULL, NEARLY, NEARLY_FULL, Locale, Notice, Section, Severity
-from memsvc.text.phrases import HEADINGS, message
+from memsvc.text.context_phrases import HEADINGS, message
 
 
 class Notices:

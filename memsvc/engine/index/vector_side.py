@@ -15,7 +15,7 @@ from memsvc.engine.index.sides import Drafting, IndexSide, changes_of
 from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.views import VIEWS, RetrievalTier
 from memsvc.ports.vectors import VectorEntry, VectorIndex
-from memsvc.text.neutral_sentences import NEUTRAL_SENTENCES
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 
 MEAN_MINIMUM = 200
 """Fewer passages than this make no mean worth taking; the neutral sentences stand in."""

@@ -20,7 +20,7 @@ from memsvc.engine.write.provenance import Sources
 from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.requests import Request, Requests, digest_of, gone
 from memsvc.ports.metadata import MemoryReads, Transaction
-from memsvc.text.reminding import still_said
+from memsvc.text.reminder_extraction import still_said
 
 _KEPT = (
     "kind", "category", "speaker", "tags", "related_ids", "file_refs", "importance", "tier", "confidence", "event_time",

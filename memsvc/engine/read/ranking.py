@@ -31,7 +31,7 @@ from memsvc.engine.read.scoring import Column, Constants, Scored, boosted, named
 from memsvc.engine.read.sources import HitReads
 from memsvc.engine.read.weighing import above_zero, weighed
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
-from memsvc.text.dates import date_match, mentioned_dates
+from memsvc.text.date_mentions import date_match, mentioned_dates
 
 BM25 = Retriever.BM25.value
 TABLE = Retriever.KEYWORD_TABLE.value

@@ -10,7 +10,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
-from memsvc.text.summary import Line, summary_of
+from memsvc.text.extractive_summary import Line, summary_of
 
 MATERIAL_TOKENS = 16_000
 """Longer material is cut down to what says most before the model reads it."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
 from memsvc.domain.vault_layout import is_note, misnamed
-from memsvc.text.notes.reading import FILE_BYTES
+from memsvc.text.front_matter.parser import FILE_BYTES
 
 OWN = ".memsvc"
 """The vault's own folder in the vault: whatever lies there is no note."""

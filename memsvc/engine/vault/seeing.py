@@ -14,7 +14,7 @@ from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.folder import VaultFolder, digest_of
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.vault import VaultBook
-from memsvc.text.notes import note_of, read_note
+from memsvc.text.front_matter import note_of, read_note
 
 ALIKE = 8
 """Files of the same content that are looked at to find the one that was renamed."""

@@ -13,7 +13,7 @@ from memsvc.domain.vault_names import path_key
 from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.vault.folder import digest_of
 from memsvc.engine.vault.taking import Desk, Taking
-from memsvc.text.notes import render_note
+from memsvc.text.front_matter import render_note
 
 GROUP_BYTES = 4_000_000
 """How much is written before the disk is waited for."""

@@ -25,7 +25,7 @@ from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.revise import Revise
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.vault import VaultBook
-from memsvc.text.notes import note_of, render_note
+from memsvc.text.front_matter import note_of, render_note
 
 AGENT = "vault"
 """Who is said to write what comes from files."""

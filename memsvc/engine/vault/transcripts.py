@@ -17,7 +17,7 @@ from memsvc.engine.vault.folder import digest_of
 from memsvc.engine.vault.seeing import scope_of
 from memsvc.engine.vault.taking import Desk
 from memsvc.ports.vault import Said
-from memsvc.text.notes import written_bytes
+from memsvc.text.front_matter import written_bytes
 
 PAGE = 500
 READ_ONLY = (

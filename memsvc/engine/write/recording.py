@@ -10,7 +10,7 @@ from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
 from memsvc.ports.feed import IndexFeed
 from memsvc.ports.metadata import Record, Transaction
-from memsvc.text.tokens import count_tokens
+from memsvc.text.token_estimate import count_tokens
 
 
 class Recording:

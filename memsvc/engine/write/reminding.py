@@ -12,7 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from memsvc.domain.memory import Kind, Layer, Memory, Origin
 from memsvc.domain.reminder import Reminder
 from memsvc.domain.reminders import YEARS
-from memsvc.text.reminding import reminder_in, still_said
+from memsvc.text.reminder_extraction import reminder_in, still_said
 
 _KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
 _ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})

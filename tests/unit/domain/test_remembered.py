@@ -15,7 +15,7 @@ import memsvc.engine
 import memsvc.text
 from memsvc.domain.text_cache import forget_texts, remembered
 from memsvc.text.analysis import matching_spans, query_terms
-from memsvc.text.likeness import gist_of
+from memsvc.text.paraphrase import gist_of
 
 TEXT = "Anna's brother lives in Genf, 他喜欢爬山。"
 

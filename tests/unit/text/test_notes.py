@@ -12,7 +12,7 @@ from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, 
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.vault import NoteError, differences
 from memsvc.testing.factories import memory
-from memsvc.text.notes import note_of, read_note, render_note
+from memsvc.text.front_matter import note_of, read_note, render_note
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NASTY = st.sampled_from(

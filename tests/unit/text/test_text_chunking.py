@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.chunking import Piece, chunk
-from memsvc.text.neutral_sentences import NEUTRAL_SENTENCES
-from memsvc.text.tokens import count_tokens
+from memsvc.text.token_estimate import count_tokens
 
 ENGLISH = " ".join(NEUTRAL_SENTENCES[:24])
 CHINESE = "".join(NEUTRAL_SENTENCES[24:])

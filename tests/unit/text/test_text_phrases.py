@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from memsvc.domain.context import Locale, Section
-from memsvc.text.phrases import CLOSING, HEADINGS, OPENING, age, heading
+from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, age, heading
 
 TODAY = date(2026, 2, 6)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day
-from memsvc.text.reminding import reminder_in
+from memsvc.text.reminder_extraction import reminder_in
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
 SAID = datetime(2026, 2, 4, 10, tzinfo=UTC)

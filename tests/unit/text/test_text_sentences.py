@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.neutral_sentences import NEUTRAL_SENTENCES
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.scripts import is_han
 from memsvc.text.sentences import merged_sentences, sentences
 

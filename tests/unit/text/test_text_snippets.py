@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.text.analysis import query_terms, terms
-from memsvc.text.neutral_sentences import NEUTRAL_SENTENCES
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.snippets import Snippet, snippet
 
 ENGLISH = "\n".join(NEUTRAL_SENTENCES[:24])

@@ -16,7 +16,7 @@ import pytest
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.engine.consolidation.alike import say_the_same
-from memsvc.text.likeness import gist_of, joined, says_all_of
+from memsvc.text.paraphrase import gist_of, joined, says_all_of
 
 DATA = Path(__file__).parents[3] / "data" / "consolidation"
 RECALL = 0.6

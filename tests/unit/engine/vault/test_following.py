@@ -13,7 +13,7 @@ from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault import showing
 from memsvc.engine.vault.folder import VaultFolder, VaultGoneError
 from memsvc.engine.vault.following import ChangesLostError
-from memsvc.text.notes import read_note
+from memsvc.text.front_matter import read_note
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench, place
 from tests.unit.engine.write.desk import ADA
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.english_words import DETERMINERS, GENERIC, NO_SUBJECT
-from memsvc.text.stating.lists import words as listed
-from memsvc.text.stating.places import english_place
-from memsvc.text.stating.values import MONTHS, WEEKDAYS
+from memsvc.text.facts.english_lexicon import DETERMINERS, GENERIC, NO_SUBJECT
+from memsvc.text.facts.lexicon import words as listed
+from memsvc.text.facts.places import english_place
+from memsvc.text.facts.values import MONTHS, WEEKDAYS
 
 _CONTRACTIONS = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)

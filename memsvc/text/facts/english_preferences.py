@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
-from memsvc.text.stating.english_words import CONTRASTS
-from memsvc.text.stating.lists import words as listed
+from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
+from memsvc.text.facts.english_lexicon import CONTRASTS
+from memsvc.text.facts.lexicon import words as listed
 
 _ADVERBS = (
     r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from memsvc.text.stating.english_words import COUNTRIES
-from memsvc.text.stating.lists import words
+from memsvc.text.facts.english_lexicon import COUNTRIES
+from memsvc.text.facts.lexicon import words
 
 PEOPLE = frozenset(
     words("""

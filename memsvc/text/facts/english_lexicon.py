@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.text.stating.lists import phrases, words
+from memsvc.text.facts.lexicon import phrases, words
 
 
 def _words(text: str) -> frozenset[str]:

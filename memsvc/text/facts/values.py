@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.lists import words
+from memsvc.text.facts.lexicon import words
 
 MONTHS = {
     name: number

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.chinese_words import CITIES
-from memsvc.text.stating.chinese_words import COUNTRIES as HAN_COUNTRIES
-from memsvc.text.stating.english_words import COUNTRIES
-from memsvc.text.stating.lists import phrases, words
+from memsvc.text.facts.chinese_lexicon import CITIES
+from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
+from memsvc.text.facts.english_lexicon import COUNTRIES
+from memsvc.text.facts.lexicon import phrases, words
 
 _ALIASES = {
     "nyc": "new york", "new york city": "new york", "la": "los angeles",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.chinese_phrases import Speaking, subject_of
-from memsvc.text.stating.chinese_words import CONTRASTS
+from memsvc.text.facts.chinese_clauses import Speaking, subject_of
+from memsvc.text.facts.chinese_lexicon import CONTRASTS
 
 _FAVORITE = re.compile(
     r"^(?P<who>.*?)最(?:喜欢|爱|喜爱)的(?P<thing>[^是]{1,8})(?:是|变成了?|换成了?|改成了?)(?P<value>.{1,16})$"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from memsvc.text.stating.lists import words
+from memsvc.text.facts.lexicon import words
 
 FILLERS = frozenset(
     words("""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.chinese_general import general
-from memsvc.text.stating.chinese_persons import persons
-from memsvc.text.stating.chinese_phrases import Speaking, clauses, place_in, subject_of
-from memsvc.text.stating.chinese_preferences import preferences
-from memsvc.text.stating.chinese_words import CITIES, COUNTRIES, OCCUPATION_ENDINGS
-from memsvc.text.stating.conditions import chinese_condition, said_when
+from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
+from memsvc.text.facts.chinese_general import general
+from memsvc.text.facts.chinese_lexicon import CITIES, COUNTRIES, OCCUPATION_ENDINGS
+from memsvc.text.facts.chinese_persons import persons
+from memsvc.text.facts.chinese_preferences import preferences
+from memsvc.text.facts.conditions import chinese_condition, said_when
 
 _NO = r"(?P<no>不再|不|没有?|并不)?"
 _WHEN = r"(?:上个?月|上周|上个?星期|前天|昨天|今天|今年|这个?月|这周|前几天|不久前|前不久|[年月]初|[年月]底)"

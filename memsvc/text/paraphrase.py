@@ -17,7 +17,9 @@ from functools import partial
 from memsvc.domain.statements import Statement
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import query_terms
-from memsvc.text.likeness_words import (
+from memsvc.text.facts import USER, statements_in
+from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
+from memsvc.text.paraphrase_lexicon import (
     BASES,
     DEGREES,
     FILLERS,
@@ -33,8 +35,6 @@ from memsvc.text.likeness_words import (
 from memsvc.text.scripts import HAN
 from memsvc.text.segmentation import segmenter
 from memsvc.text.statements import statements
-from memsvc.text.stating import USER, statements_in
-from memsvc.text.stating.values import MONTHS, NUMBERS, han_number
 
 MOST_CHARS = 2_000
 """A longer text says too much to be compared; it is like none."""
@@ -85,7 +85,7 @@ class Said:
 
     Attributes:
         words: Those that say something, in order.
-        stated: What the rules of `memsvc.text.stating` understand of it.
+        stated: What the rules of `memsvc.text.facts` understand of it.
         rest: The words beyond what is stated, in order.
     """
 

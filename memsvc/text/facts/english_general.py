@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
-from memsvc.text.stating.english_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
-from memsvc.text.stating.lists import words as listed
-from memsvc.text.stating.names import PEOPLE, is_name_of
-from memsvc.text.stating.values import NUMBERS, typed_parts
+from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
+from memsvc.text.facts.english_lexicon import COLORS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.facts.lexicon import words as listed
+from memsvc.text.facts.names import PEOPLE, is_name_of
+from memsvc.text.facts.values import NUMBERS, typed_parts
 
 _ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
 _CHANGED = (

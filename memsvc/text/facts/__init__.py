@@ -6,10 +6,10 @@ import re
 
 from memsvc.domain.statements import Statement
 from memsvc.domain.text_cache import remembered
+from memsvc.text.facts.chinese import chinese_statements
+from memsvc.text.facts.english import english_statements
 from memsvc.text.scripts import is_han
 from memsvc.text.sentences import sentences
-from memsvc.text.stating.chinese import chinese_statements
-from memsvc.text.stating.english import english_statements
 
 MAX_CHARS = 400
 """A longer text says too much to be put aside for one of its sentences; it states nothing."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.conditions import english_condition, english_setting, said_when
-from memsvc.text.stating.english_general import general
-from memsvc.text.stating.english_persons import persons
-from memsvc.text.stating.english_phrases import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
-from memsvc.text.stating.english_preferences import preferences
-from memsvc.text.stating.english_words import OCCUPATIONS
-from memsvc.text.stating.lists import words as listed
+from memsvc.text.facts.conditions import english_condition, english_setting, said_when
+from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
+from memsvc.text.facts.english_general import general
+from memsvc.text.facts.english_lexicon import OCCUPATIONS
+from memsvc.text.facts.english_persons import persons
+from memsvc.text.facts.english_preferences import preferences
+from memsvc.text.facts.lexicon import words as listed
 
 _ADVERBS = (
     r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.english_phrases import Speaking, stem, subject_of
-from memsvc.text.stating.english_words import SINGLE
-from memsvc.text.stating.lists import words
+from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
+from memsvc.text.facts.english_lexicon import SINGLE
+from memsvc.text.facts.lexicon import words
 
 _AGE = re.compile(
     r"(?:^|(?<=\s))(?:is|am|are)\s+(?:(?:now|currently|already)\s+)*(?P<years>\d{1,3})"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.chinese_phrases import Speaking, subject_of
-from memsvc.text.stating.chinese_words import SINGLE
-from memsvc.text.stating.names import is_han_name
-from memsvc.text.stating.values import han_number
+from memsvc.text.facts.chinese_clauses import Speaking, subject_of
+from memsvc.text.facts.chinese_lexicon import SINGLE
+from memsvc.text.facts.names import is_han_name
+from memsvc.text.facts.values import han_number
 
 _AGE = re.compile(
     r"^(?P<who>.*?)(?:今年|现在|已经|刚|刚满|满|的年龄)*是?(?P<years>[零一二两三四五六七八九十]{1,3}|\d{1,3})周?岁了?$"

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from memsvc.domain.citations import normal_text
-from memsvc.text.phrases import HEADINGS, MESSAGES, OPENING
+from memsvc.text.context_phrases import HEADINGS, MESSAGES, OPENING
 from memsvc.text.sentences import sentences
 
 _DATA = re.compile(r"^[ \t>]*<memory>[ \t]*\r?$.*?(?:^[ \t>]*</memory>|\Z)", re.DOTALL | re.MULTILINE)

@@ -12,8 +12,8 @@ from datetime import date, datetime
 
 from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
-from memsvc.text import reminding_words as words
-from memsvc.text.days import NamedDay, named_days, time_of_day
+from memsvc.text import reminder_lexicon as words
+from memsvc.text.relative_dates import NamedDay, named_days, time_of_day
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000

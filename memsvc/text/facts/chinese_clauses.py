@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsvc.domain.statements import Part
-from memsvc.text.stating.places import chinese_place
+from memsvc.text.facts.places import chinese_place
 
 _QUOTED = re.compile(r"[“\"「『]([^”\"」』]*)[”\"」』]")
 _MOST_QUOTED_CHARS = 6

@@ -11,9 +11,9 @@ import yaml
 from memsvc.domain import limits
 from memsvc.domain.vault import Note, NoteError
 from memsvc.domain.write_requests import PatchValue
-from memsvc.text.notes.fields import FieldError, read_field, read_metadata
-from memsvc.text.notes.front import load_front
-from memsvc.text.notes.writing import DEFAULTS, listed_refs
+from memsvc.text.front_matter.fields import FieldError, read_field, read_metadata
+from memsvc.text.front_matter.front import load_front
+from memsvc.text.front_matter.renderer import DEFAULTS, listed_refs
 
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""

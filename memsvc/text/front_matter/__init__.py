@@ -5,7 +5,7 @@ editors add anyhow. So the content comes back exactly, whatever it holds; a file
 throughout is read as if it had none of them.
 """
 
-from memsvc.text.notes.reading import read_note
-from memsvc.text.notes.writing import note_of, render_note, written_bytes
+from memsvc.text.front_matter.parser import read_note
+from memsvc.text.front_matter.renderer import note_of, render_note, written_bytes
 
 __all__ = ["note_of", "read_note", "render_note", "written_bytes"]

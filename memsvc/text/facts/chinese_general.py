@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.text.stating.chinese_phrases import Speaking, subject_of
-from memsvc.text.stating.chinese_words import COLORS, SCALES, SINGLE, STABLE_COUNTS
-from memsvc.text.stating.names import is_han_name_of
-from memsvc.text.stating.values import han_number, typed_parts
+from memsvc.text.facts.chinese_clauses import Speaking, subject_of
+from memsvc.text.facts.chinese_lexicon import COLORS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.facts.names import is_han_name_of
+from memsvc.text.facts.values import han_number, typed_parts
 
 _NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
 _CHANGED = (
