@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from memsvc.ports.backend import BackendSpec
+from memsvc.ports.plugin import BackendSpec
 
 GROUPS = {
     "metadata": "memsvc.metadata_stores",

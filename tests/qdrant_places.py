@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import filtering
 from memsvc_backends.qdrant.connection import Connection, connected
 from memsvc_backends.qdrant.server_settings import QdrantServerSettings, QdrantSparseSettings

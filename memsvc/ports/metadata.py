@@ -20,19 +20,19 @@ from memsvc.domain.search import Order, PageCursor
 from memsvc.domain.statements import Statement
 from memsvc.ports.backup import StoreCopies
 from memsvc.ports.candidates import Candidates, Rows
+from memsvc.ports.change_feed import EmbeddingCache, IndexFeed
 from memsvc.ports.changes import ChangeFeed
 from memsvc.ports.conflicts import ConflictReads, ConflictWrites
 from memsvc.ports.erasing import ErasureReads, ErasureWrites
-from memsvc.ports.feed import EmbeddingCache, IndexFeed
+from memsvc.ports.features import SessionReads, SessionWrites
 from memsvc.ports.files import FileReads, FileWrites
 from memsvc.ports.history import CheckpointReads, CheckpointWrites, HistoryReads
 from memsvc.ports.integrity import IntegrityReads, IntegrityWrites
 from memsvc.ports.keys import KeyReads, KeyWrites
 from memsvc.ports.leases import Leases
 from memsvc.ports.logs import LogReads
-from memsvc.ports.moving import StoreMoves
+from memsvc.ports.operations import StoreMoves
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
-from memsvc.ports.sessions import SessionReads, SessionWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
 from memsvc.ports.vault import VaultBook

@@ -11,8 +11,8 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Attributes, Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import DerivedIndex, Generation
 from memsvc.ports.embedder import Vector
-from memsvc.ports.index import DerivedIndex, Generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from memsvc.ports.index import Listed
+from memsvc.ports.derived_index import Listed
 from memsvc.testing import factories
 from memsvc.testing.index import E, FullIndex, IndexSeams, M, chunk
 

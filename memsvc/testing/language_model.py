@@ -1,4 +1,4 @@
-"""The contract of `memsvc.ports.language_model.LanguageModel`."""
+"""The contract of `memsvc.ports.models.LanguageModel`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.language_model import LanguageModel, Prompt, Schema
+from memsvc.ports.models import LanguageModel, Prompt, Schema
 
 PROMPT = Prompt("Answer the question.", "What is the capital of Portugal? 葡萄牙的首都是哪里？")
 SCHEMA = Schema(

@@ -15,8 +15,8 @@ from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.index_entries import Attributes, Hit, View, entry_id
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import Generation
 from memsvc.ports.embedder import Vector
-from memsvc.ports.index import Generation
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.entries import EntriesContract

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from memsvc.engine.lifecycle.diagnose import Pinged
 from memsvc.plugins import load_backend
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.embedder import Embedder
-from memsvc.ports.language_model import LanguageModel
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.models import LanguageModel
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex

@@ -10,7 +10,7 @@ from typing import Any
 
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
 from memsvc.plugins import load_backend
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.profile import BACKENDS, Profile
 from memsvc.wiring.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now

@@ -11,7 +11,7 @@ from typing import cast
 from memsvc.disk import sync
 from memsvc.engine.lifecycle.backup import STORE, BackupError, read_backup
 from memsvc.plugins import load_backend
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.wiring.backends import utc_now
 
 RESTORING = ".restoring"

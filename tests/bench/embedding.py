@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsvc.plugins import load_backend
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
+from memsvc.ports.plugin import BackendContext
 from tests.bench.loads import undisturbed
 from tests.bench.samples import Sample
 

@@ -18,8 +18,8 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, LexicalEntry, View, entry_id, row_of
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
 from memsvc_backends.inproc.lexical import LEXICAL
 from memsvc_backends.postgres import FULLTEXT

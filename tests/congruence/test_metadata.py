@@ -22,8 +22,8 @@ from memsvc.domain.reminder import Recurrence, Reminder
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, OrderField, PageCursor
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import insert

@@ -19,7 +19,7 @@ from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter
 from memsvc.domain.index_entries import Attributes, View, entry_id
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY

@@ -12,8 +12,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.blobs import BlobStoreContract, put
 from memsvc_backends.fsspec_blobs import BLOBS, FsspecSettings
 from memsvc_backends.inproc import BLOBS as DICTS

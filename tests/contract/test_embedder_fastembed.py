@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.embedder import PASSAGES, QUERIES, EmbedderContract
 from memsvc.testing.factories import NOW
 from memsvc_backends.fastembed import FASTEMBED, FastembedSettings

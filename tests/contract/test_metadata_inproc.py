@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.inproc.metadata import METADATA

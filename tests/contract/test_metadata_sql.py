@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.sql import SQL, SqlSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.reranker import Reranker
 from memsvc.testing.factories import NOW
 from memsvc.testing.reranker import RerankerContract

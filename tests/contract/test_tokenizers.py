@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.testing.factories import NOW
 from memsvc.testing.tokenizer import TokenizerContract

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.inproc.vectors import VECTORS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.indexing import VectorManifest
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant import EDGE

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from memsvc.domain.memory import content_hash
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import integrity_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb

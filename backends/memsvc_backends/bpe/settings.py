@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class Vocabulary(StrEnum):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc_backends.bpe.settings import BpeSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Embedder
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.fastembed.settings import FastembedSettings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class Pooling(StrEnum):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class FsspecSettings(BackendSettings):

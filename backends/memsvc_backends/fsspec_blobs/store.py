@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.fsspec_blobs.errors import BACKEND, translate
 from memsvc_backends.fsspec_blobs.places import Elsewhere, Folder, Place, is_name, staging_file
 from memsvc_backends.fsspec_blobs.settings import FsspecSettings

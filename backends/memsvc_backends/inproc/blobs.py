@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
 NAME = "inproc blobs"
 _DIGITS = 64

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
 NAME = "inproc"
 

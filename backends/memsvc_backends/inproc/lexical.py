@@ -15,9 +15,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
-from memsvc.ports.index import Generation, Listed
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH, LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.inproc.filters import matches, within
 
 NAME = "inproc lexical"

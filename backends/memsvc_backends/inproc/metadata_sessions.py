@@ -21,7 +21,7 @@ from memsvc_backends.inproc.metadata_state import State
 
 
 class InprocSessionReads:
-    """`memsvc.ports.sessions.SessionReads`."""
+    """`memsvc.ports.features.SessionReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -62,7 +62,7 @@ class InprocSessionReads:
 
 
 class InprocSessionWrites:
-    """`memsvc.ports.sessions.SessionWrites`, on the state of a transaction."""
+    """`memsvc.ports.features.SessionWrites`, on the state of a transaction."""
 
     def __init__(
         self, state: State, race: Callable[[], NoReturn], refuse_erased: Callable[[Iterable[str]], None]

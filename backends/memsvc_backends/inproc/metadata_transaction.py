@@ -15,9 +15,9 @@ from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import message_state
+from memsvc.ports.features import SessionWrites
 from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
-from memsvc.ports.sessions import SessionWrites
 from memsvc_backends.inproc.conflicts import InprocConflictWrites
 from memsvc_backends.inproc.files import InprocFileWrites
 from memsvc_backends.inproc.integrity import InprocIntegrityWrites

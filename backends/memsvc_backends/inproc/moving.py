@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from memsvc.domain.errors import CapabilityMissingError
-from memsvc.ports.moving import Changes, MoveProgress, MoveTarget
+from memsvc.ports.operations import Changes, MoveProgress, MoveTarget
 
 _MISSING = "MIGRATION"
 
 
 class InprocStoreMoves:
-    """`memsvc.ports.moving.StoreMoves`, all of it refused."""
+    """`memsvc.ports.operations.StoreMoves`, all of it refused."""
 
     @property
     def arrival(self) -> str:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.reranker import Reranker
 
 NAME = "inproc reranker"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.token_estimate import count_tokens
 

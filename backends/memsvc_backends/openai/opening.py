@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Embedder
-from memsvc.ports.language_model import LanguageModel
+from memsvc.ports.models import LanguageModel
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings, OpenAiLanguageModelSettings
 
 PACKAGE = "openai"

@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class EndpointSettings(BackendSettings):

@@ -12,8 +12,8 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres import lexical_tables as tables
 from memsvc_backends.postgres.bm25 import search as find
 from memsvc_backends.postgres.connections import Connection, Connections

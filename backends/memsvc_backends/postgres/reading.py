@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.index import Listed
+from memsvc.ports.derived_index import Listed
 from memsvc_backends.postgres.connections import Connection, Connections
 from memsvc_backends.postgres.errors import GONE, translate
 from memsvc_backends.postgres.filters import Condition

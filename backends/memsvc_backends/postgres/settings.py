@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 

@@ -18,7 +18,7 @@ _SLICE = 256
 
 
 class TableGeneration(ABC, Generic[E, M]):
-    """`memsvc.ports.index.Generation`. One thread at a time uses its connection; others wait."""
+    """`memsvc.ports.derived_index.Generation`. One thread at a time uses its connection; others wait."""
 
     def __init__(self, making: Making[M]) -> None:
         """Make the tables.

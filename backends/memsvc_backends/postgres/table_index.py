@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic
 
 from memsvc.domain.scope import Reach
-from memsvc.ports.index import Generation, Listed
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc_backends.postgres.connections import Connections
 from memsvc_backends.postgres.filters import selection
 from memsvc_backends.postgres.generations import Generations, Kind, Live, M, Making
@@ -15,7 +15,7 @@ from memsvc_backends.postgres.table_generation import E, TableGeneration
 
 
 class TableIndex(Generic[E, M]):
-    """`memsvc.ports.index.DerivedIndex`, but for its changes and searches."""
+    """`memsvc.ports.derived_index.DerivedIndex`, but for its changes and searches."""
 
     is_shared = True
 

@@ -15,8 +15,8 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Vector
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.postgres import vector_table as tables
 from memsvc_backends.postgres.connections import Connection, Connections

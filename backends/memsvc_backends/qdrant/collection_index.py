@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Reach
-from memsvc.ports.index import Generation, Listed
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc_backends.qdrant.connection import AbsentError, Connection
 from memsvc_backends.qdrant.generations import Generations, Live, M
 from memsvc_backends.qdrant.server_filters import filter_within, payload_indexes
@@ -21,7 +21,7 @@ from memsvc_backends.qdrant.server_settings import QdrantServerSettings
 
 
 class CollectionIndex(ABC, Generic[E, M]):
-    """`memsvc.ports.index.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
+    """`memsvc.ports.derived_index.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
 
     is_shared = True
 

@@ -13,10 +13,10 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.embedder import Vector
 from memsvc.ports.hits import Hits
-from memsvc.ports.index import Generation, Listed
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc_backends.qdrant.builder import EdgeGeneration, writes
 from memsvc_backends.qdrant.child import NO_HURRY

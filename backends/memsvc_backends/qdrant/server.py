@@ -20,9 +20,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Vector
 from memsvc.ports.hits import Hits
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.qdrant.collection_index import CollectionIndex
 from memsvc_backends.qdrant.connection import Connection, connected

@@ -10,8 +10,8 @@ from qdrant_client import models
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
+from memsvc.ports.derived_index import Listed
 from memsvc.ports.hits import Hits
-from memsvc.ports.index import Listed
 from memsvc_backends.qdrant.connection import AbsentError, Connection
 from memsvc_backends.qdrant.generations import Generations, Live, M
 from memsvc_backends.qdrant.points import FINGERPRINT

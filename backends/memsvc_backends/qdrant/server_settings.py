@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 GRPC_PORT = 6334
 REST_PORT = 6333

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class QdrantEdgeSettings(BackendSettings):

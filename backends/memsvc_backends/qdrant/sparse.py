@@ -24,9 +24,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.hits import Hits
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant.collection_index import CollectionIndex
 from memsvc_backends.qdrant.connection import Connection, connected
 from memsvc_backends.qdrant.generations import Generations, Live

@@ -47,7 +47,7 @@ from memsvc_backends.sql.tables import DELETED, IS_LIVE_MESSAGE, memories, messa
 
 
 class SqlSessionReads:
-    """`memsvc.ports.sessions.SessionReads`."""
+    """`memsvc.ports.features.SessionReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -102,7 +102,7 @@ class SqlSessionReads:
 
 
 class SqlSessionWrites:
-    """`memsvc.ports.sessions.SessionWrites`, on a connection that is in a transaction."""
+    """`memsvc.ports.features.SessionWrites`, on a connection that is in a transaction."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, SecretStr, field_validator, model_valida
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 _SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 

@@ -16,9 +16,9 @@ from memsvc.domain.history import Checkpoint
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
+from memsvc.ports.features import SessionWrites
 from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
-from memsvc.ports.sessions import SessionWrites
 from memsvc_backends.sql import requests
 from memsvc_backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text

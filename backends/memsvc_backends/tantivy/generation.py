@@ -14,8 +14,8 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import Listed
 from memsvc.ports.hits import Hits
-from memsvc.ports.index import Listed
 from memsvc_backends.tantivy.errors import translate
 from memsvc_backends.tantivy.filters import selection
 from memsvc_backends.tantivy.ranking import best_hits

@@ -15,10 +15,10 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.backend import BackendContext, BackendSpec
+from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.hits import Hits
-from memsvc.ports.index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.tantivy.errors import NAME, translate
 from memsvc_backends.tantivy.generation import TantivyGeneration
 from memsvc_backends.tantivy.manifest import UnreadableManifestError, read_manifest, remove_manifest, write_manifest

@@ -12,8 +12,8 @@ from typing import Protocol, cast
 import numpy as np
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.backend import BackendContext, BackendSpec
 from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.wordllama.settings import WordllamaSettings
 
 NAME = "wordllama"

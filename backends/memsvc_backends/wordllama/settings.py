@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.ports.backend import BackendSettings
+from memsvc.ports.plugin import BackendSettings
 
 
 class WordllamaSettings(BackendSettings):

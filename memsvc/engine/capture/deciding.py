@@ -12,7 +12,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.prompts import SCHEMA, prompt_of, verdicts_of
-from memsvc.ports.language_model import LanguageModel, UnusableAnswerError
+from memsvc.ports.models import LanguageModel, UnusableAnswerError
 from memsvc.text.capture_rules import judge, title_of
 
 BATCH_STATEMENTS = 40

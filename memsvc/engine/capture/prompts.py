@@ -9,7 +9,7 @@ from typing import Any
 from memsvc.domain import limits
 from memsvc.domain.capture import REMEMBERING, Reason, Statement, Verdict
 from memsvc.domain.memory import Json, Kind, Layer
-from memsvc.ports.language_model import Prompt, Schema, UnusableAnswerError
+from memsvc.ports.models import Prompt, Schema, UnusableAnswerError
 
 _KINDS = (
     Kind.FACT,

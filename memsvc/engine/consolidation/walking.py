@@ -14,7 +14,7 @@ from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Memory
 from memsvc.engine.consolidation.meeting import Meeting
 from memsvc.engine.upkeep.step import BEGINNING
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 EXAMINED = 256
 """How many memories one part looks at."""

@@ -11,7 +11,7 @@ from memsvc.domain.consolidation import Wording
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Memory
 from memsvc.domain.secrets import Redactor
-from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
+from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.text.paraphrase import is_reworded, joined
 
 SECONDS = 30.0

@@ -16,7 +16,7 @@ from memsvc.domain.reminders import Due, Moment
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, OrderField
 from memsvc.engine.lifecycle.reminders import Reminders
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
 
 LIST = 100

@@ -30,7 +30,7 @@ from memsvc.engine.read.retrieval import Retrieved, table_terms
 from memsvc.engine.read.sources import Retrieves
 from memsvc.engine.write.drafting import chunks_of
 from memsvc.ports.candidates import Candidates, Rows
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
 
 LOOKED_BACK_AT = 10_000

@@ -11,7 +11,7 @@ from memsvc.domain.indexing import Change, Document
 from memsvc.engine.index.ahead import EmbeddingAhead, Part
 from memsvc.engine.index.sides import Side
 from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 COSTLY = 32
 """Passages that the model has to embed, between two commits of the indexes."""

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from memsvc.engine.index.flights import Flights
+from memsvc.ports.change_feed import EmbeddingCache
 from memsvc.ports.embedder import Embedder, Vector, Vectors
-from memsvc.ports.feed import EmbeddingCache
 
 QUERY_CACHE_SIZE = 10_000
 SLICE = 32

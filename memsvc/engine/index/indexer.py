@@ -15,7 +15,7 @@ from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.progress import Waiters
 from memsvc.engine.index.words_ahead import WordsAhead
 from memsvc.engine.performance import Performance
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 GROUP = 512
 """Changes read from the outbox at a time."""

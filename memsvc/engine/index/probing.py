@@ -13,7 +13,7 @@ from memsvc.domain.scope import Reach
 from memsvc.engine.index.centring import means_of
 from memsvc.engine.index.spaces import Spaces
 from memsvc.engine.index.views import lexical_entries
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorIndex
 

@@ -8,7 +8,7 @@ from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
 from memsvc.domain.indexing import Document
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Draft, Side
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 BATCH = 256
 """Memories read, embedded and written at a time."""

@@ -18,7 +18,7 @@ from memsvc.engine.index.sides import Side
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.upkeep.leading import Leadership, Leading
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 PATIENCE = 2
 """So many times in a row an index is seen broken before it is built anew."""

@@ -10,7 +10,7 @@ from memsvc.domain.index_entries import View, entry_id, ordinal_of, row_of
 from memsvc.domain.indexing import Expected
 from memsvc.engine.index.applying import Applying
 from memsvc.engine.index.sides import Side
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 1_000
 MEND = 256

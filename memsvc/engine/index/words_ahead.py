@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from memsvc.domain.indexing import Change
 from memsvc.engine.index.applying import Applying
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 128
 """Changes written between two commits of the index; so many are lent at once also where processes share a store."""

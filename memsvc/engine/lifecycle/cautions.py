@@ -9,7 +9,7 @@ from memsvc.domain.diagnostics import MemoryCounts, Notice, SessionFill
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import SessionState
-from memsvc.ports.sessions import SessionReads
+from memsvc.ports.features import SessionReads
 
 LOOKED_AT = 100
 """Sessions of one project whose tokens are counted: those opened last."""

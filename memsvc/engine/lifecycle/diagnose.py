@@ -15,7 +15,7 @@ from memsvc.engine.index.reindex import Reindex
 from memsvc.engine.index.troubles import Troubles
 from memsvc.engine.lifecycle.statistics import warnings
 from memsvc.engine.performance import Performance
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorIndex
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from memsvc.domain.moving_errors import MoveRunningError
 from memsvc.engine.courtesy import COURTESY
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.moving import Changes, MovePhase, MoveProgress, MoveTarget
+from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget
 
 
 class MoveAction(StrEnum):

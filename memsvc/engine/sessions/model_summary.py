@@ -10,7 +10,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message
 from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, speaker_of
-from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
+from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.ports.tokenizer import Tokenizer
 
 MATERIAL_TOKENS = 16_000

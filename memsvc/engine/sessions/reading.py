@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memsvc.domain.errors import SessionNotFoundError
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import CountedSession, Message, MessageState, Session, SessionName, SessionState
-from memsvc.ports.sessions import SessionReads
+from memsvc.ports.features import SessionReads
 
 
 @dataclass(frozen=True, slots=True)

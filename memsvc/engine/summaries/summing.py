@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
-from memsvc.ports.language_model import LanguageModel, Prompt, UnusableAnswerError
+from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.text.extractive_summary import Line, summary_of
 
 MATERIAL_TOKENS = 16_000

@@ -15,7 +15,7 @@ from memsvc.domain.vault_layout import is_said
 from memsvc.engine.vault.showing import Showing
 from memsvc.engine.vault.taking import Desk
 from memsvc.engine.vault.transcripts import Transcripts
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 GROUP = 256
 """Changes whose files are written together."""

@@ -18,7 +18,7 @@ from memsvc.engine.vault.folder import VaultGoneError
 from memsvc.engine.vault.showing import Showing
 from memsvc.engine.vault.taking import Desk, Taking
 from memsvc.engine.vault.transcripts import Transcripts
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 200
 """Files or memories looked at while others wait for the vault."""

@@ -14,7 +14,7 @@ from memsvc.engine.vault.showing import Showing
 from memsvc.engine.vault.sync import Event, Sync, SyncPlan, forget_user
 from memsvc.engine.vault.taking import Desk, Taking
 from memsvc.engine.vault.transcripts import Transcripts
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 
 @dataclass(frozen=True, slots=True)

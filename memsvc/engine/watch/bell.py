@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 
 Ring: TypeAlias = Callable[[], None]
 

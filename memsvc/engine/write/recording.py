@@ -8,7 +8,7 @@ from dataclasses import replace
 from memsvc.domain.memory import Kind, Memory
 from memsvc.engine.conflicts.stating import stored_statements
 from memsvc.engine.write.drafting import Drafting, chunks_of, claims_content, content_name
-from memsvc.ports.feed import IndexFeed
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.text.token_estimate import count_tokens
 

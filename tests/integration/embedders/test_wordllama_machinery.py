@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings
 
 QUIET = """

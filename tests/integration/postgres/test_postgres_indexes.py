@@ -25,8 +25,8 @@ from memsvc.domain.errors import (
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.index_entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry

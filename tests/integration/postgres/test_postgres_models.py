@@ -18,8 +18,8 @@ from memsvc.engine.index.spaces import Space, Spaces
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.index.views import RetrievalTier
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
 from memsvc_backends.inproc import EMBEDDER, METADATA
 from memsvc_backends.postgres import PGVECTOR

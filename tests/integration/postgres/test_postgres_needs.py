@@ -14,7 +14,7 @@ from psycopg import sql
 from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import MemsvcError
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.wiring.backends import StartError, opened
 from memsvc_backends.postgres import PGVECTOR

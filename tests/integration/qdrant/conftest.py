@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.indexing import VectorManifest
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 

@@ -15,8 +15,8 @@ import pytest
 
 from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.indexing import VectorManifest
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Vectors
+from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH

@@ -34,7 +34,7 @@ from pathlib import Path
 from memsvc_backends.qdrant.edge import EDGE
 from memsvc_backends.qdrant.settings import QdrantEdgeSettings
 from memsvc.domain.indexing import VectorManifest
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.vectors import unit, vector_entry
 import numpy as np

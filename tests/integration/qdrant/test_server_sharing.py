@@ -14,7 +14,7 @@ from qdrant_client import QdrantClient
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from memsvc.ports.backend import BackendContext
-from memsvc.ports.moving import MoveProgress, MoveTarget
+from memsvc.ports.operations import MoveProgress, MoveTarget
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import Database

@@ -22,8 +22,8 @@ from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
 from memsvc.domain.plain import is_plain
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Candidate, candidate_of
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Keyword
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings

@@ -12,7 +12,7 @@ import pytest
 
 from memsvc.domain.errors import MaintenanceRunningError
 from memsvc.engine.upkeep.leading import TERM, Leading
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.sql import SQL, SqlSettings
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.engine.upkeep.leading import Leading
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 
 now = datetime.fromisoformat(sys.argv[2])
 settings = SqlSettings.model_validate(json.loads(sys.argv[3]))

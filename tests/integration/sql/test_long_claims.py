@@ -8,7 +8,7 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
 from memsvc_backends.sql import SQL, SqlSettings

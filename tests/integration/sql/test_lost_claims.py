@@ -15,7 +15,7 @@ from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.lexical_side import LexicalSide
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
 from memsvc_backends.inproc import EMBEDDER, LEXICAL

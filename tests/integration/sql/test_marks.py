@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.indexing import Change
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, marks

@@ -15,7 +15,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
@@ -28,7 +28,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 
 with SQL.open(SqlSettings(), BackendContext(Path(sys.argv[1]), lambda: datetime.now(UTC))) as store:
     store.ping()

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 
 from memsvc.domain.memory import Layer, Origin
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings

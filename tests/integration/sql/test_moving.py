@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
-from memsvc.ports.moving import Changes, MovePhase, MoveTarget
+from memsvc.ports.operations import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert, revise
 from memsvc_backends.sql.moving import carrying, content

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings

@@ -15,7 +15,7 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.sql import SQL
 from memsvc_backends.sql.settings import SqlSettings
 from tests.postgres_server import server

@@ -28,9 +28,9 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
 )
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import ContentName
+from memsvc.ports.plugin import BackendContext
 from memsvc.ports.reminders import ReminderPlace
 from memsvc.ports.upkeep import Place, UpkeepReads
 from memsvc.testing import factories

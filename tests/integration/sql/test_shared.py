@@ -17,8 +17,8 @@ from pydantic import SecretStr
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.engine.write.committer import Committer
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_seams import ADA, OWNER, insert, purge, revise
@@ -34,7 +34,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import insert, revise
 
@@ -54,7 +54,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 
 with SQL.open(SqlSettings(url=SecretStr(sys.argv[1])), BackendContext(Path(), lambda: datetime.now(UTC))) as store:
     with store.feed.claim((), limit=9) as found:

@@ -16,9 +16,9 @@ from memsvc.engine.index.lexical_side import LexicalSide
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.index.words_ahead import WordsAhead
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, insert
 from memsvc_backends.inproc import EMBEDDER, LEXICAL

@@ -17,8 +17,8 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import Order
 from memsvc.engine.write.committer import Committed, Committer
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_seams import ADA, OWNER
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings

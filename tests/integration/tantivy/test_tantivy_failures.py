@@ -15,8 +15,8 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Field, Not, Range
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.index import REACH
 from memsvc.testing.lexical import lexical_entry

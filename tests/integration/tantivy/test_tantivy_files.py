@@ -17,8 +17,8 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.index import REACH
 from memsvc.testing.lexical import lexical_entry

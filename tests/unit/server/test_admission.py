@@ -13,7 +13,7 @@ import pytest
 from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.domain.api_keys import KeyDemand
 from memsvc.engine.access.keyring import Keyring
-from memsvc.ports.backend import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Call

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from memsvc.ports.moving import TableMoved
+from memsvc.ports.operations import TableMoved
 from memsvc_backends.sql import key_table
 from memsvc_backends.sql.file_tables import files  # noqa: F401 - it belongs to all tables
 from memsvc_backends.sql.rows import insert_rows

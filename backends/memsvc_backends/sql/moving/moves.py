@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.moving_errors import MoveRefusedError
-from memsvc.ports.moving import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
+from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.moving import carrying, changelog, content, fence, state
 from memsvc_backends.sql.moving.content import INCIDENTAL
@@ -34,7 +34,7 @@ from memsvc_backends.sql.settings import SqlSettings
 
 
 class SqlStoreMoves:
-    """`memsvc.ports.moving.StoreMoves`.
+    """`memsvc.ports.operations.StoreMoves`.
 
     Why it cannot lose a change: the target equals the source, by digests of every row, at one moment; and from then on
     it is given every row that the source's own triggers name, with the last ones while nobody can write.

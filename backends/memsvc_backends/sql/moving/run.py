@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.moving_errors import MoveRefusedError
-from memsvc.ports.moving import MovePhase, MoveProgress
+from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import run_text
 from memsvc_backends.sql.moving import carrying, changelog, content, fence, state

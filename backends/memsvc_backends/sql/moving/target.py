@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.moving_errors import MoveRefusedError
-from memsvc.ports.moving import MoveTarget
+from memsvc.ports.operations import MoveTarget
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.driver import Driver
 from memsvc_backends.sql.moving import changelog, state

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.http_endpoint import DROPPED, Endpoint, Reply, failed

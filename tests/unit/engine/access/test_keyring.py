@@ -20,8 +20,8 @@ from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.engine.access.keyring import Keyring
 from memsvc.engine.access.keys import Keys, NewKey
 from memsvc.engine.write.committer import Committer
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.inproc.metadata import METADATA
 

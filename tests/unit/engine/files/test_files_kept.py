@@ -31,9 +31,9 @@ from memsvc.engine.files.upload import FileRules, NewFile, Uploads
 from memsvc.engine.write.committer import Committer
 from memsvc.engine.write.drafting import Drafting
 from memsvc.engine.write.recording import Recording
-from memsvc.ports.backend import BackendContext, BackendSettings
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_seams import Clock
 from memsvc_backends.inproc import BLOBS, METADATA
 

@@ -19,8 +19,8 @@ from memsvc.engine.files.inline import InlineImages
 from memsvc.engine.files.keeping import Keeping
 from memsvc.engine.files.upload import FileRules
 from memsvc.engine.write.lifting import lifted_text
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.blobs import BlobStore
+from memsvc.ports.plugin import BackendContext
 from memsvc_backends.inproc import BLOBS
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
 

@@ -14,9 +14,9 @@ from memsvc.engine.index.ahead import EmbeddingAhead, Part
 from memsvc.engine.index.embedding import Embedding
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
 from memsvc_backends.inproc import EMBEDDER, METADATA
 

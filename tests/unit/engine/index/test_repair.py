@@ -18,9 +18,9 @@ from memsvc.engine.index.rebuild import Rebuild
 from memsvc.engine.index.repair import Differences, Repair
 from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, attributes, memory
 from memsvc_backends.inproc import EMBEDDER, LEXICAL, METADATA
 

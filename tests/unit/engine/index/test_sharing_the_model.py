@@ -22,7 +22,7 @@ from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
 from memsvc.engine.application import Application
 from memsvc.engine.index.embedding import Embedding
-from memsvc.ports.backend import BackendContext
+from memsvc.ports.plugin import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
 from memsvc_backends.inproc import METADATA

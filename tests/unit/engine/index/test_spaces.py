@@ -23,8 +23,8 @@ from memsvc.engine.index.vector_side import VectorSide
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.engine.read.asked import Asked
 from memsvc.engine.read.dense import Dense
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.factories import NOW, memory
 from memsvc_backends.inproc import EMBEDDER, METADATA, VECTORS

@@ -25,8 +25,8 @@ from memsvc.engine.write.recording import Recording
 from memsvc.engine.write.remember import Remember
 from memsvc.engine.write.requests import Requests
 from memsvc.engine.write.revise import Revise
-from memsvc.ports.backend import BackendContext
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc_backends.inproc.metadata import METADATA
 from memsvc_backends.sql import SQL
