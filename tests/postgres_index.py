@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc.testing.index import E, FullIndex, M
+from memsvc.testing.derived_index import E, FullIndex, M
 from tests.postgres_server import without_tables
 from tests.shared_index import SharedIndex
 

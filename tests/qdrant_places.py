@@ -21,7 +21,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing import filtering
+from memsvc.testing import filter_contract
 from memsvc_backends.qdrant.connection import Connection, connected
 from memsvc_backends.qdrant.server_settings import QdrantServerSettings, QdrantSparseSettings
 from tests.qdrant_stand_in import stand_in
@@ -121,7 +121,7 @@ def sparse_settings(**values: Any) -> QdrantSparseSettings:
 
 def skip_most_filters(request: pytest.FixtureRequest) -> None:
     """Skip a test of filters over gRPC but for a few, which show that every sort of condition gets there and back."""
-    if request.function.__module__ != filtering.__name__ or "grpc" not in request.node.callspec.params.values():
+    if request.function.__module__ != filter_contract.__name__ or "grpc" not in request.node.callspec.params.values():
         return
     if not any(word in request.function.__name__ for word in ("trees", "anything", "odd_strings", "metadata")):
         pytest.skip("The filters are tried one by one in the local mode, and on a real server.")

@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 from memsvc.domain.index_entries import row_of
-from memsvc.testing import generations
-from memsvc.testing.index import E, FullIndex, IndexSeams, M
+from memsvc.testing import index_generations
+from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
 
 
 class SharedIndex(IndexSeams[E, M]):
@@ -66,7 +66,7 @@ class SharedIndex(IndexSeams[E, M]):
     def shared_or_own(self, request: pytest.FixtureRequest) -> FullIndex[E, M]:
         """Return the index that a test gets, with an empty generation that is live."""
         name = request.function.__name__
-        own = "close" in request.fixturenames or request.function.__module__ == generations.__name__
+        own = "close" in request.fixturenames or request.function.__module__ == index_generations.__name__
         own = own or any(word in name for word in self.alone)
         index: FullIndex[E, M] = request.getfixturevalue("index" if own else "shared")
         if own or index.manifest is None:

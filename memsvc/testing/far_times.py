@@ -11,7 +11,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import Attributes
 from memsvc.testing import factories
-from memsvc.testing.index import E, FullIndex, IndexSeams, M
+from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
 
 FIELDS = (Field.CREATE_TIME, Field.UPDATE_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO)
 LAST = to_micros(datetime.max.replace(tzinfo=UTC))

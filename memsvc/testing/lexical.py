@@ -14,10 +14,10 @@ from memsvc.domain.indexing import LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories
-from memsvc.testing.entries import EntriesContract
-from memsvc.testing.filtering import FilteringContract
-from memsvc.testing.generations import GenerationsContract
-from memsvc.testing.index import NO_HURRY, REACH, FullIndex, chunk
+from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk
+from memsvc.testing.filter_contract import FilteringContract
+from memsvc.testing.index_entries import EntriesContract
+from memsvc.testing.index_generations import GenerationsContract
 
 NEEDLE = "needle"
 ODD_TERMS = [

@@ -11,7 +11,7 @@ from memsvc.ports.changes import ChangePage
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
 from memsvc.testing.store_writes import full_memory
 
 

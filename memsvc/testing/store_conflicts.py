@@ -18,7 +18,7 @@ from memsvc.ports.conflicts import Stated
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of, revise
 
 HOME = Statement(Rule.LOCATION, "home of anna", (Part("place", "lisbon"),))
 DOG = Statement(Rule.GENERAL, "小王 狗", (Part("date", "03-05"), Part("value", "旺财")), positive=False)

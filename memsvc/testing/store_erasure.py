@@ -21,8 +21,8 @@ from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transact
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict
-from memsvc.testing.store_seams import OWNER, Clock, StoreSeams, insert, reach_of
-from memsvc.testing.store_transfer import furnished
+from memsvc.testing.store_harness import OWNER, Clock, StoreSeams, insert, reach_of
+from memsvc.testing.store_user_data import furnished
 
 BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("", "web"))
 DONE = replace(BEGUN, owner="", projects=(), receipt='{"收据":1}')

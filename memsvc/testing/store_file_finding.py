@@ -13,7 +13,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, reach_of
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of
 from memsvc.text.analysis import query_terms
 
 ALL = frozenset(FileCategory)

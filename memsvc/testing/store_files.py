@@ -18,7 +18,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, reach_of
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, reach_of
 
 ANY = FileFilter()
 BOB = reach_of("bob")

@@ -15,7 +15,7 @@ from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, StoreSeams, insert
+from memsvc.testing.store_harness import ADA, StoreSeams, insert
 
 LATER = NOW + timedelta(days=1, microseconds=1)
 STRINGS: dict[Field, tuple[str, str]] = {

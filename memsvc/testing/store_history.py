@@ -13,7 +13,7 @@ from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.ports.metadata import MetadataStore, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
 
 
 def at(seconds: float) -> datetime:

@@ -14,7 +14,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, reach_of
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of
 
 CHUNKS = (Chunk(0, "One.", (), 1, 1), Chunk(1, "Two.", (), 2, 2))
 

@@ -14,7 +14,7 @@ from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, EVERYWHERE, StoreSeams, insert, reach_of
+from memsvc.testing.store_harness import ADA, EVERYWHERE, StoreSeams, insert, reach_of
 
 ORDERS = [Order(field, descending) for field in OrderField for descending in (True, False)]
 _IDS = [f"{order.field}-{'descending' if order.descending else 'ascending'}" for order in ORDERS]

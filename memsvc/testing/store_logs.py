@@ -8,7 +8,7 @@ from memsvc.domain.scope import Scope
 from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
-from memsvc.testing.store_seams import OWNER, StoreSeams, insert
+from memsvc.testing.store_harness import OWNER, StoreSeams, insert
 
 _TODAY = "daily/2026-02-06"
 

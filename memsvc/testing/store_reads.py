@@ -15,7 +15,7 @@ from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise
 from memsvc.testing.store_writes import CHUNKS
 
 

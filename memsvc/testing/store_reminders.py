@@ -16,7 +16,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.reminders import ReminderPlace
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise
 
 TODAY = NOW.date()
 """6 February 2026."""

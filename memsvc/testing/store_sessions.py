@@ -27,7 +27,7 @@ from memsvc.domain.sessions import (
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, revise
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, revise
 
 EVERY_STATE = frozenset(SessionState)
 LIVE = frozenset({MessageState.ACTIVE})

@@ -13,7 +13,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert
 
 
 class _StopError(Exception):

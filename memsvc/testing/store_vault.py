@@ -17,7 +17,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vault import Said, VaultState
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import OWNER, StoreSeams, insert, purge, revise
+from memsvc.testing.store_harness import OWNER, StoreSeams, insert, purge, revise
 
 OTHER = Scope("bob").owner
 

@@ -14,7 +14,7 @@ from memsvc.domain.search import Candidate
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise
 
 ODD = 'it\'s "odd" \\ % _ \t\n你好，世界 🙂👩‍👩‍👧 \u202eltr ｆｕｌｌ'
 CHUNKS = (Chunk(0, "# 标题\nfirst", ("标题",), 1, 2), Chunk(1, "second", ("标题", 'a "b"'), 2, 3))

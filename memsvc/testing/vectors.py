@@ -19,11 +19,11 @@ from memsvc.ports.derived_index import Generation
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
-from memsvc.testing.entries import EntriesContract
+from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk
 from memsvc.testing.far_times import FarTimesContract
-from memsvc.testing.filtering import FilteringContract
-from memsvc.testing.generations import GenerationsContract
-from memsvc.testing.index import NO_HURRY, REACH, FullIndex, chunk
+from memsvc.testing.filter_contract import FilteringContract
+from memsvc.testing.index_entries import EntriesContract
+from memsvc.testing.index_generations import GenerationsContract
 
 DIMENSION = 4
 EAST = (1.0, 0.0, 0.0, 0.0)

@@ -22,7 +22,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY
+from memsvc.testing.derived_index import NO_HURRY
 from memsvc_backends.inproc.vectors import VECTORS
 from memsvc_backends.postgres import PGVECTOR
 from memsvc_backends.postgres.settings import PgvectorSettings

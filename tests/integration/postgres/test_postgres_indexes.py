@@ -29,7 +29,7 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
 from memsvc_backends.postgres import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings

@@ -18,7 +18,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.postgres import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings

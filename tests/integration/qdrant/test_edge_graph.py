@@ -19,7 +19,7 @@ from memsvc.ports.embedder import Vectors
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant.points import slices_of
 from memsvc_backends.qdrant.settings import QdrantEdgeSettings

@@ -16,7 +16,7 @@ from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import PendingSearch
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
 from memsvc_backends.qdrant.builder import EdgeGeneration
 from memsvc_backends.qdrant.edge import QdrantEdgeIndex

@@ -14,7 +14,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant.connection import connected

@@ -16,7 +16,7 @@ from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import LexicalManifest, VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.index import NO_HURRY, REACH
+from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant.connection import Connection

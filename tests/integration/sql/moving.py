@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from memsvc.ports.operations import MoveProgress, MoveTarget
 from memsvc.ports.plugin import BackendContext
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.moving.content import canonical

@@ -26,7 +26,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
-from memsvc.testing.store_seams import ADA, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory

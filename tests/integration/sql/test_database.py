@@ -23,7 +23,7 @@ from memsvc.domain.memory import Keyword
 from memsvc.ports.metadata import Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert, revise
+from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.dialect import each_kept
 from memsvc_backends.sql.settings import Durability

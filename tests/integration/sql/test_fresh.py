@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.indexing import ChangeAction, Chunk, Document
 from memsvc.ports.metadata import Record
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert, purge, revise
+from memsvc.testing.store_harness import insert, purge, revise
 from memsvc.testing.store_writes import full_memory
 from memsvc_backends.sql import SqlMetadataStore
 from memsvc_backends.sql.fresh import Fresh

@@ -14,7 +14,7 @@ from memsvc.domain.errors import MaintenanceRunningError
 from memsvc.engine.upkeep.leading import TERM, Leading
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert
+from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 

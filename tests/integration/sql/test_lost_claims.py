@@ -17,7 +17,7 @@ from memsvc.engine.index.vector_entries import VectorEntries
 from memsvc.engine.index.views import RetrievalTier
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert
+from memsvc.testing.store_harness import insert
 from memsvc_backends.inproc import EMBEDDER, LEXICAL
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied

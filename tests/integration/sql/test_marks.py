@@ -12,7 +12,7 @@ import pytest
 from memsvc.domain.indexing import Change
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert
+from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, marks
 
 

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert
+from memsvc.testing.store_harness import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.errors import SchemaVersionError
 from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from memsvc.domain.memory import Layer, Origin
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert, revise
+from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade
 from tests.postgres_server import schema

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
 from memsvc.ports.operations import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert, revise
+from memsvc.testing.store_harness import insert, revise
 from memsvc_backends.sql.moving import carrying, content
 from memsvc_backends.sql.moving.content import MOVED, NOT_MOVED, Digest
 from memsvc_backends.sql.moving.target import EMBEDDED

@@ -15,7 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, insert
+from memsvc.testing.store_harness import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.dialect import list_parameter
 from memsvc_backends.sql.errors import translate

@@ -35,7 +35,7 @@ from memsvc.ports.reminders import ReminderPlace
 from memsvc.ports.upkeep import Place, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, insert, revise
+from memsvc.testing.store_harness import ADA, OWNER, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from tests.integration.sql.plans import Plans, noted
 

@@ -21,7 +21,7 @@ from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transact
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, insert, purge, revise
+from memsvc.testing.store_harness import ADA, OWNER, insert, purge, revise
 from memsvc_backends.sql import SQL, SqlSettings, postgres
 from tests.postgres_server import emptied, schema
 
@@ -36,7 +36,7 @@ from pydantic import SecretStr
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert, revise
+from memsvc.testing.store_harness import insert, revise
 
 name, count, url = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 with SQL.open(SqlSettings(url=SecretStr(url)), BackendContext(Path(), lambda: datetime.now(UTC))) as store:

@@ -13,7 +13,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import insert
+from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings, claims
 from tests.postgres_server import emptied
 from tests.until import PATIENCE_SECONDS

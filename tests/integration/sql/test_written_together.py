@@ -20,7 +20,7 @@ from memsvc.engine.write.committer import Committed, Committer
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, OWNER
+from memsvc.testing.store_harness import ADA, OWNER
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.waiting import MOST
 from tests.postgres_server import emptied

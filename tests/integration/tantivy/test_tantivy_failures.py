@@ -18,7 +18,7 @@ from memsvc.domain.indexing import LexicalManifest
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.index import REACH
+from memsvc.testing.derived_index import REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.errors import translate

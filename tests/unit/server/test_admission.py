@@ -18,7 +18,7 @@ from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Call
 from memsvc.server.key_limits import KeyLimits
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.inproc.metadata import METADATA
 
 

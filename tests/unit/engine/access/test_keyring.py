@@ -22,7 +22,7 @@ from memsvc.engine.access.keys import Keys, NewKey
 from memsvc.engine.write.committer import Committer
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.inproc.metadata import METADATA
 
 REFRESH = timedelta(seconds=2)

@@ -34,7 +34,7 @@ from memsvc.engine.write.recording import Recording
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.testing.store_seams import Clock
+from memsvc.testing.store_harness import Clock
 from memsvc_backends.inproc import BLOBS, METADATA
 
 ADA, BOB = Scope("ada"), Scope("bob")

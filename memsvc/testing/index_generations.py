@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from memsvc.ports.derived_index import Listed
 from memsvc.testing import factories
-from memsvc.testing.index import E, FullIndex, IndexSeams, M, chunk
+from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M, chunk
 
 
 class GenerationsContract(IndexSeams[E, M]):

@@ -12,7 +12,7 @@ from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.domain.search import Order, OrderField
 from memsvc.ports.metadata import ContentName, MetadataStore
 from memsvc.testing import factories
-from memsvc.testing.store_seams import StoreSeams, insert
+from memsvc.testing.store_harness import StoreSeams, insert
 
 Look = Callable[[MetadataStore, Memory, Reach], object]
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import StoreSeams
+from memsvc.testing.store_harness import StoreSeams
 
 _HOUR = timedelta(hours=1)
 

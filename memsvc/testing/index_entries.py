@@ -12,7 +12,7 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Listed
 from memsvc.testing import factories
-from memsvc.testing.index import REACH, E, FullIndex, IndexSeams, M, chunk, placed
+from memsvc.testing.derived_index import REACH, E, FullIndex, IndexSeams, M, chunk, placed
 
 
 class EntriesContract(IndexSeams[E, M]):

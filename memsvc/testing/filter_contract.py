@@ -25,8 +25,8 @@ from memsvc.domain.filters import (
 from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Kind, Layer, Status, Tier
 from memsvc.testing import factories
+from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
 from memsvc.testing.factories import NOW
-from memsvc.testing.index import E, FullIndex, IndexSeams, M
 
 LATER = NOW + timedelta(days=1, microseconds=1)
 STRINGS: dict[Field, tuple[str, str]] = {

@@ -11,7 +11,7 @@ from memsvc.domain.memory import Memory, Status, fingerprint
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import Clock, StoreSeams, insert, purge, revise
+from memsvc.testing.store_harness import Clock, StoreSeams, insert, purge, revise
 from memsvc.testing.store_writes import CHUNKS
 
 

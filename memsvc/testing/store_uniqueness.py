@@ -18,7 +18,7 @@ from memsvc.ports.metadata import (
     UniquenessRaceError,
 )
 from memsvc.testing import factories
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, purge, revise
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, revise
 
 
 def _name(memory: Memory) -> ContentName:

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise
 
 FITTING: dict[Essential, tuple[dict[str, Any], ...]] = {
     Essential.CORE: ({"layer": Layer.CORE}, {"tier": Tier.CORE}),

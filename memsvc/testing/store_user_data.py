@@ -22,7 +22,7 @@ from memsvc.ports.transfer import Restored
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict
-from memsvc.testing.store_seams import OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
+from memsvc.testing.store_harness import OWNER, Clock, StoreSeams, insert, purge, reach_of, revise
 
 BOB = Scope("bob").owner
 

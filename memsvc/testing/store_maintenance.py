@@ -16,7 +16,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.upkeep import Place, UpkeepReads, Waiting
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_seams import ADA, OWNER, StoreSeams, insert, revise
+from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, revise
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 TICK = timedelta(microseconds=1)
