@@ -8,18 +8,18 @@ from datetime import datetime
 from typing import NamedTuple
 
 from memsvc.data_directory import DataDirectory, owned
-from memsvc.engine.application import Application
+from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.files.shelf import Files
-from memsvc.engine.history.retrospect import Retrospect
-from memsvc.engine.lifecycle.migrating import Migration
-from memsvc.engine.performance import Performance
-from memsvc.engine.read.global_search import GlobalSearch
-from memsvc.engine.read.recollect import Recollect
-from memsvc.engine.upkeep.run import Maintenance, Measures
+from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.maintenance.runner import Maintenance, Measures
+from memsvc.engine.memories.documents import Ingest
+from memsvc.engine.memories.lookup import Recollect
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.search.global_search import GlobalSearch
+from memsvc.engine.services import Application
 from memsvc.engine.vault.vault import Vault
-from memsvc.engine.write.ingest import Ingest
 from memsvc.settings import Settings
 from memsvc.wiring.access import access_of
 from memsvc.wiring.backends import Backends, opened, utc_now

@@ -17,7 +17,7 @@ from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
-    from memsvc.engine.access.keys import Keys
+    from memsvc.engine.admin.api_keys import Keys
     from memsvc.settings import Settings
     from memsvc.v1 import keys_pb2 as pb
 

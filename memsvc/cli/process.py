@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from memsvc.engine.application import Application
+    from memsvc.engine.services import Application
     from memsvc.server.app import Server
     from memsvc.server.interceptors.around import Layer
     from memsvc.server.options import ServerOptions

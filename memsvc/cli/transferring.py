@@ -201,7 +201,7 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
     Raises:
         CommandError: The directory is not empty, or the backup is not whole.
     """
-    from memsvc.engine.lifecycle.backup import BackupError  # noqa: PLC0415 - a quick start
+    from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
     from memsvc.wiring.restoring import restore  # noqa: PLC0415
 
     try:

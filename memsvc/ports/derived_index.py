@@ -47,9 +47,9 @@ class DerivedIndex(Protocol[E_contra]):
     `replace` must not be called.
 
     Several processes may share an index. Then `replace` is called by all, never for the same memory at a time, and not
-    while one of them switches (`memsvc.ports.change_feed.IndexFeed.claim` and `standing_still` see to it); one at a time makes
-    a generation; after a switch by one, every search of the others that starts is answered by the new generation, and
-    `manifest` follows within a second, or with the next search or change.
+    while one of them switches (`IndexFeed.claim` and `standing_still` see to it); one at a time makes a generation;
+    after a switch by one, every search of the others that starts is answered by the new generation, and `manifest`
+    follows within a second, or with the next search or change.
     """
 
     @property

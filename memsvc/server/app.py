@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server.addresses import is_local, socket_path
 from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor

@@ -13,8 +13,8 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WaitFor, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.write.ingest import Ingested
+from memsvc.engine.memories.documents import Ingested
+from memsvc.engine.services import Application
 from memsvc.server import calls
 from memsvc.server.convert import captures as convert
 from memsvc.server.convert.drafts import write_options

@@ -12,7 +12,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions, Written
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server import calls
 from memsvc.server.convert import conflicts as out
 from memsvc.server.convert import tokens

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.context import ContextQuery
-from memsvc.engine.context.contexts import Run
-from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.context.service import Run
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert import contexts as out
 from memsvc.server.convert import tokens

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
 from memsvc.server.waiting import IndexWait

@@ -13,8 +13,8 @@ from memsvc.domain import limits
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import PageCursor
-from memsvc.engine.files.reading import ReadingFiles
 from memsvc.engine.files.resolving import ResolvingRefs
+from memsvc.engine.files.service import ReadingFiles
 from memsvc.server import calls
 from memsvc.server.convert import files as convert
 from memsvc.server.convert import tokens

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
 from memsvc.domain.files import File
-from memsvc.engine.files.reading import OpenFile
+from memsvc.engine.files.service import OpenFile
 from memsvc.engine.files.upload import Upload
 from memsvc.server.executors import NamedExecutor
 from memsvc.v1 import file_service_pb2 as pb

@@ -12,7 +12,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server import calls
 from memsvc.server.convert import history as convert
 from memsvc.server.convert import tokens

@@ -17,8 +17,8 @@ from dataclasses import replace
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.write_requests import ImportProgress, OnDuplicate, Rejected, WaitFor
-from memsvc.engine.courtesy import COURTESY
-from memsvc.engine.write.importing import ImportRun, PreparedBatch
+from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.server import calls
 from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR

@@ -19,7 +19,7 @@ from memsvc.domain.integrity import (
     Finding,
 )
 from memsvc.domain.scope import Reach
-from memsvc.engine.lifecycle.integrity import Event
+from memsvc.engine.admin.integrity import Event
 from memsvc.server import calls
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.scope import scope_from

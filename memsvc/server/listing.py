@@ -7,7 +7,7 @@ from datetime import datetime
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import BatchWritten, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import ids_from_proto
 from memsvc.server.convert.history import as_of_from_proto

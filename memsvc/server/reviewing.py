@@ -11,7 +11,7 @@ import grpc
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server import calls
 from memsvc.server.convert import tokens
 from memsvc.server.convert.conflicts import fill_conflicts

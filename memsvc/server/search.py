@@ -11,7 +11,7 @@ import structlog
 
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.server import calls
 from memsvc.server.context import ContextMethods
 from memsvc.server.convert.file_refs import add_files

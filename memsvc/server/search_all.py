@@ -11,8 +11,8 @@ import grpc
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.global_search import GlobalQuery, GlobalReply, Group
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.courtesy import COURTESY
 from memsvc.engine.files.resolving import ResolvingRefs
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.file_refs import add_files, fill_resolved

@@ -12,7 +12,7 @@ import grpc
 
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.search import SearchQuery, SearchReply
-from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.server import calls
 from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.erasure import Receipt
-from memsvc.engine.lifecycle.backup import BackupProgress
+from memsvc.engine.admin.backup import BackupProgress
 from memsvc.server import calls
 from memsvc.server.convert.enums import BACKUP_PHASE
 from memsvc.server.convert.scope import scope_from

@@ -14,8 +14,8 @@ from contextlib import suppress
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.user_data import Issue, TransferProgress
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.transfer.importing import UserImport
-from memsvc.engine.transfer.parsing import Batch
+from memsvc.engine.user_data.importing import UserImport
+from memsvc.engine.user_data.parser import Batch
 from memsvc.server import calls
 from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import IMPORT_ISSUE_REASON, WAIT_FOR

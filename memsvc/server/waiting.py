@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
-from memsvc.engine.index.indexer import Indexer
+from memsvc.engine.indexing.indexer import Indexer
 from memsvc.server import calls
 
 AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from memsvc.domain.errors import LimitExceededError, ServerStoppingError
 from memsvc.domain.watch import Start, Tidings, Told, Watch
-from memsvc.engine.watch.watching import Watcher, Watching
+from memsvc.engine.watch.watch import Watcher, Watching
 from memsvc.server.convert.enums import CHANGE_ACTION, WATCH_EFFECT
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.tokens import watch_cursor

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from memsvc.domain.maintenance import UpkeepStep
-from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.settings.part import Part
 
 SHARES_TOLERANCE = 0.001

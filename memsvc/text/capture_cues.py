@@ -37,7 +37,7 @@ class Cue:
 @cache
 def _sections() -> dict[str, list[str]]:
     """Return the lines of every section, with what stands for other lines replaced."""
-    text = files("memsvc.domain").joinpath("capture_cues.txt").read_text(encoding="utf-8")
+    text = files("memsvc.text").joinpath("capture_cues.txt").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("[") and line.endswith("]") and line[1:-1].strip("@").replace("_", "").isupper():

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from memsvc.data_directory import owned
 from memsvc.engine.access.keyring import Keyring
-from memsvc.engine.access.keys import Access, Keys
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.admin.api_keys import Access, Keys
+from memsvc.engine.commit.group_committer import Committer
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends, opened_store, utc_now
 

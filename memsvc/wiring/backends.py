@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from memsvc.engine.lifecycle.diagnose import Pinged
+from memsvc.engine.admin.diagnose import Pinged
 from memsvc.plugins import load_backend
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.embedder import Embedder

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsvc.domain.secrets import Redactor
-from memsvc.engine.consolidation.consolidate import Consolidate
-from memsvc.engine.consolidation.finding import Finding
-from memsvc.engine.consolidation.merging import Merging
-from memsvc.engine.consolidation.step import Consolidating
-from memsvc.engine.consolidation.undoing import UndoConsolidation
+from memsvc.engine.consolidation.candidates import Finding
+from memsvc.engine.consolidation.maintenance_step import Consolidating
+from memsvc.engine.consolidation.merge import Merging
+from memsvc.engine.consolidation.service import Consolidate
+from memsvc.engine.consolidation.undo import UndoConsolidation
 from memsvc.engine.consolidation.walking import Walking
 from memsvc.engine.consolidation.wording import Words
-from memsvc.engine.summaries.compacting import Compacting, LogRules, Writers
+from memsvc.engine.maintenance.step import Step
+from memsvc.engine.summaries.compact_logs import Compacting, LogRules, Writers
 from memsvc.engine.summaries.material import Material
 from memsvc.engine.summaries.periods import SummarizePeriod
-from memsvc.engine.summaries.summing import Summing
-from memsvc.engine.upkeep.step import Step
+from memsvc.engine.summaries.summarizer import Summing
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing

@@ -7,18 +7,18 @@ from contextlib import ExitStack
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
-from memsvc.engine.capture.deciding import Deciding
+from memsvc.engine.capture.decider import Deciding
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.capture.listening import Listening
-from memsvc.engine.capture.recognising import Recognising
-from memsvc.engine.sessions.appending import Appending
+from memsvc.engine.capture.known_text import Recognising
+from memsvc.engine.capture.statement_extraction import Listening
+from memsvc.engine.sessions.append import Appending
 from memsvc.engine.sessions.desk import Sessions
-from memsvc.engine.sessions.flushing import Flushing
+from memsvc.engine.sessions.flush import Flushing
 from memsvc.engine.sessions.model_summary import ModelSummarizer
-from memsvc.engine.sessions.opening import Opening, SessionDefaults
 from memsvc.engine.sessions.reading import ReadingSessions
-from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, Summarizer
-from memsvc.engine.sessions.trimming import Leaving, Trimmer, Trimming, TrimRules
+from memsvc.engine.sessions.service import Opening, SessionDefaults
+from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, Summarizer
+from memsvc.engine.sessions.trim import Leaving, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.writing import Writing

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from memsvc.domain.url_templates import UrlTemplates
 from memsvc.engine.files.attaching import Attaching
 from memsvc.engine.files.deleting import DeletingFiles
-from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.garbage_collection import Sweep, Sweeper
 from memsvc.engine.files.resolving import ResolvingRefs
+from memsvc.engine.files.service import ReadingFiles
 from memsvc.engine.files.shelf import Files
-from memsvc.engine.files.sweep import Sweep, Sweeper
 from memsvc.engine.files.upload import Uploads
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

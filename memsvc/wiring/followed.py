@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from memsvc.data_directory import DataDirectory
-from memsvc.engine.lifecycle.backup import write_synced
+from memsvc.engine.admin.backup import write_synced
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 

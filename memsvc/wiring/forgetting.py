@@ -11,12 +11,12 @@ from threading import Thread
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
-from memsvc.engine.erasing.erase import Erase, Indexes, Keeping, Place
+from memsvc.engine.admin.backup import BLOBS, About, Backups, Beside
 from memsvc.engine.erasing.files import FilesOfUsers
 from memsvc.engine.files.shelf import Files
-from memsvc.engine.lifecycle.backup import BLOBS, About, Backups, Beside
-from memsvc.engine.transfer.exporting import Exporting
-from memsvc.engine.transfer.importing import UserImporting
+from memsvc.engine.user_data.erasure import Erase, Indexes, Keeping, Place
+from memsvc.engine.user_data.export import Exporting
+from memsvc.engine.user_data.importing import UserImporting
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

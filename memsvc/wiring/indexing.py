@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.indexer import Indexer
-from memsvc.engine.index.lexical_side import LexicalSide
-from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.reindex import Reindex, Upkeep
-from memsvc.engine.index.repair import Repair
-from memsvc.engine.index.spaces import Space, Spaces
-from memsvc.engine.index.troubles import Troubles
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.vector_side import VectorSide
-from memsvc.engine.index.views import RetrievalTier
-from memsvc.engine.performance import Performance
-from memsvc.engine.upkeep.leading import Leading
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.reindex import Reindex, Upkeep
+from memsvc.engine.indexing.repair import Repair
+from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.vector_side import VectorSide
+from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.runtime.leader_lease import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

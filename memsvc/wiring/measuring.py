@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from memsvc.engine.index.troubles import Troubles
-from memsvc.engine.performance import Performance
-from memsvc.engine.timing import Timing
+from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.runtime.instrumentation import Timing
+from memsvc.engine.runtime.latency_stats import Performance
 from memsvc.wiring.backends import Backends
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from memsvc.data_directory import owned
-from memsvc.engine.lifecycle.migrating import Migration
+from memsvc.engine.admin.store_migration import Migration
 from memsvc.settings import Settings
 from memsvc.wiring.backends import opened_store, utc_now
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
-from memsvc.engine.context.contexts import Contexts, Sources
-from memsvc.engine.context.core import Core
+from memsvc.engine.context.core_memories import Core
+from memsvc.engine.context.service import Contexts, Sources
+from memsvc.engine.history.as_of_search import LookingBack
 from memsvc.engine.history.dense import PastVectors
-from memsvc.engine.history.search import LookingBack
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.read.ranking import Ranker
-from memsvc.engine.read.recall import Readers, Recall
-from memsvc.engine.read.refining import Refining
-from memsvc.engine.read.retrieval import Retrieval
-from memsvc.engine.read.scoring import Constants
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.search.ranking import Ranker
+from memsvc.engine.search.rerank import Refining
+from memsvc.engine.search.retrieval import Retrieval
+from memsvc.engine.search.scoring import Constants
+from memsvc.engine.search.search import Readers, Recall
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from memsvc.disk import sync
-from memsvc.engine.lifecycle.backup import STORE, BackupError, read_backup
+from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.plugins import load_backend
 from memsvc.ports.plugin import BackendContext
 from memsvc.wiring.backends import utc_now

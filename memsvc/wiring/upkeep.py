@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 from random import Random
 
-from memsvc.engine.upkeep.archive import Archive, ArchiveRules
-from memsvc.engine.upkeep.expire import Expire
-from memsvc.engine.upkeep.leading import Leading
-from memsvc.engine.upkeep.promote import PromoteOften
-from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
-from memsvc.engine.upkeep.schedule import Schedule, Timetable
-from memsvc.engine.upkeep.step import Step
+from memsvc.engine.maintenance.archive_step import Archive, ArchiveRules
+from memsvc.engine.maintenance.expire_step import Expire
+from memsvc.engine.maintenance.promote_step import PromoteOften
+from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
+from memsvc.engine.maintenance.scheduler import Schedule, Timetable
+from memsvc.engine.maintenance.step import Step
+from memsvc.engine.runtime.leader_lease import Leading
 from memsvc.settings import MaintenanceSettings, Settings
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.writing import Writing

@@ -6,8 +6,8 @@ import threading
 from contextlib import ExitStack
 
 from memsvc.data_directory import owned
-from memsvc.engine.vault.folder import OWN, VaultFolder
-from memsvc.engine.vault.taking import Desk
+from memsvc.engine.vault.filesystem import OWN, VaultFolder
+from memsvc.engine.vault.note_import import Desk
 from memsvc.engine.vault.three_way import ThreeWay
 from memsvc.engine.vault.vault import Vault, assembled
 from memsvc.settings import Settings

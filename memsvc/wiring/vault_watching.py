@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.repeating import Repeating
+from memsvc.engine.runtime.periodic_task import Repeating
 from memsvc.engine.vault.attending import Attending
 from memsvc.engine.vault.git import CommitForm, GitCommits
 from memsvc.engine.vault.manner import Manner

@@ -6,14 +6,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsvc.engine.index.probing import Probing
-from memsvc.engine.lifecycle.diagnose import Diagnose
-from memsvc.engine.lifecycle.file_faults import FileFaultParts, FileFaults
-from memsvc.engine.lifecycle.integrity import Integrity
-from memsvc.engine.lifecycle.memory_faults import MemoryFaults
-from memsvc.engine.lifecycle.statistics import Statistics
-from memsvc.engine.lifecycle.vitals import Vitals
-from memsvc.engine.upkeep.step_counts import StepCounts
+from memsvc.engine.admin.diagnose import Diagnose
+from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
+from memsvc.engine.admin.integrity import Integrity
+from memsvc.engine.admin.memory_faults import MemoryFaults
+from memsvc.engine.admin.stats import Statistics
+from memsvc.engine.admin.vitals import Vitals
+from memsvc.engine.indexing.probing import Probing
+from memsvc.engine.maintenance.step_counts import StepCounts
 from memsvc.wiring.backends import Backends
 from memsvc.wiring.indexing import Indexing
 from memsvc.wiring.writing import Writing

@@ -13,32 +13,32 @@ from zoneinfo import ZoneInfo
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
+from memsvc.engine.admin.archive import ArchiveOne
 from memsvc.engine.capture.storing import Storing
-from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Requests, forget_old_requests
+from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
-from memsvc.engine.files.inline import InlineImages
-from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.inline_images import InlineImages
+from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.history.rollback import CheckpointRollback
-from memsvc.engine.lifecycle.archive import ArchiveOne
-from memsvc.engine.lifecycle.promote import Promote
-from memsvc.engine.lifecycle.reminders import Reminders
-from memsvc.engine.read.access_counts import AccessCounts
-from memsvc.engine.repeating import Repeating
-from memsvc.engine.watch.bell import Bell, Lookout
+from memsvc.engine.memories.append import Append
+from memsvc.engine.memories.bulk_import import Importing
+from memsvc.engine.memories.create import Remember
+from memsvc.engine.memories.promote import Promote
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.reminders import Reminders
+from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.memories.review import Reviewing
+from memsvc.engine.memories.update import Revise
+from memsvc.engine.memories.upsert import Placing
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.runtime.periodic_task import Repeating
+from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.engine.watch.erased import ErasedPlaces
-from memsvc.engine.watch.watching import Watching
-from memsvc.engine.write.append import Append
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.importing import Importing
-from memsvc.engine.write.placing import Placing
-from memsvc.engine.write.recording import Recording
-from memsvc.engine.write.remember import Remember
-from memsvc.engine.write.reminding import Reminding
-from memsvc.engine.write.requests import Requests, forget_old_requests
-from memsvc.engine.write.review import Reviewing
-from memsvc.engine.write.revise import Revise
+from memsvc.engine.watch.notifier import Bell, Lookout
+from memsvc.engine.watch.watch import Watching
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 from memsvc.wiring.backends import Backends

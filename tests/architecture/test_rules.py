@@ -22,13 +22,13 @@ MAX_FUNCTION_LINES = 50
 BROAD_CATCHES = {
     "memsvc/server/interceptors/errors.py",
     "memsvc/server/health.py",
-    "memsvc/engine/index/indexer.py",
-    "memsvc/engine/index/reindex.py",
-    "memsvc/engine/repeating.py",
-    "memsvc/engine/upkeep/schedule.py",
-    "memsvc/engine/vault/following.py",
+    "memsvc/engine/indexing/indexer.py",
+    "memsvc/engine/indexing/reindex.py",
+    "memsvc/engine/runtime/periodic_task.py",
+    "memsvc/engine/maintenance/scheduler.py",
+    "memsvc/engine/vault/outbox_follower.py",
     "memsvc/engine/vault/watcher.py",
-    "memsvc/engine/write/committer.py",
+    "memsvc/engine/commit/group_committer.py",
     "backends/memsvc_backends/qdrant/edge_process.py",
 }
 """Where every exception may be swallowed: the error interceptor, the loops of background tasks, the committer, which

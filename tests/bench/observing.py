@@ -17,7 +17,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.performance import Performance
+from memsvc.engine.runtime.latency_stats import Performance
 from memsvc.server.interceptors.around import Call, Following
 from memsvc.server.monitoring.calls import CallMetrics
 from memsvc.settings import load_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from memsvc.engine.access.keys import NewKey
+from memsvc.engine.admin.api_keys import NewKey
 from tests.e2e.access.keyed import ASKING, make_key
 from tests.e2e.running import ServerProcess, Stubs
 from tests.examples.building import Program, build

@@ -12,10 +12,10 @@ from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions, Written
-from memsvc.engine.capture.listening import Hearing, Listening, draft_of, taken_apart
+from memsvc.engine.capture.statement_extraction import Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
-from memsvc.engine.write.lifting import SetAside, kept_draft
-from memsvc.engine.write.requests import Answered, Noted, Request, digest_of
+from memsvc.engine.commit.idempotency import Answered, Noted, Request, digest_of
+from memsvc.engine.memories.lifting import SetAside, kept_draft
 from memsvc.ports.metadata import MemoryReads
 
 _METHOD = "CaptureMemory"

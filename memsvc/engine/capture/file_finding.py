@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from memsvc.domain.capture import ChatMessage, Reason
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
-from memsvc.engine.capture.listening import Heard
+from memsvc.engine.capture.statement_extraction import Heard
 from memsvc.text.file_refs import refs_in
 from memsvc.text.recalled_text import rendered_spans
 

@@ -24,9 +24,9 @@ from memsvc.domain.secrets import summed
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
 from memsvc.engine.capture.file_finding import files_by_message
-from memsvc.engine.capture.listening import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
+from memsvc.engine.capture.statement_extraction import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
 from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
-from memsvc.engine.write.requests import Noted, digest_of
+from memsvc.engine.commit.idempotency import Noted, digest_of
 from memsvc.text.capture_rules import title_of
 from memsvc.text.scripts import is_han
 

@@ -10,11 +10,11 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Redaction, Rejected, Written
-from memsvc.engine.read.access_counts import AccessCounts
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.lifting import SetAside
-from memsvc.engine.write.placing import Placed, Placing, rejection
-from memsvc.engine.write.requests import Noted, Request, Requests
+from memsvc.engine.commit.idempotency import Noted, Request, Requests
+from memsvc.engine.memories.lifting import SetAside
+from memsvc.engine.memories.upsert import Placed, Placing, rejection
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.memory import Memory, Status
-from memsvc.engine.conflicts.settling import Settling
-from memsvc.engine.conflicts.superseding import Superseding, neighbour, shares_keys
+from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.conflicts.supersession import Superseding, neighbour, shares_keys
 from memsvc.ports.metadata import Transaction
 
 

@@ -11,14 +11,14 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
-from memsvc.engine.conflicts.contradictions import Contradictions
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.detection import Contradictions
 from memsvc.engine.conflicts.finding import found
-from memsvc.engine.conflicts.superseding import inherited_key
-from memsvc.engine.write.drafting import Drafting, Prepared
-from memsvc.engine.write.placing import Placed, derived
-from memsvc.engine.write.provenance import Sources
-from memsvc.engine.write.recording import Recording
-from memsvc.engine.write.requests import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.supersession import inherited_key
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.upsert import Placed, derived
+from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")

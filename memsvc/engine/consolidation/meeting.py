@@ -6,7 +6,7 @@ import threading
 from collections.abc import Hashable, Iterator, Sequence
 
 from memsvc.domain.memory import Memory
-from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.text.paraphrase import gist_of
 
 MOST = 1_000_000

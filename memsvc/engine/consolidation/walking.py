@@ -13,7 +13,7 @@ from memsvc.domain.consolidation import Group
 from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Memory
 from memsvc.engine.consolidation.meeting import Meeting
-from memsvc.engine.upkeep.step import BEGINNING
+from memsvc.engine.maintenance.step import BEGINNING
 from memsvc.ports.change_feed import IndexFeed
 
 EXAMINED = 256

@@ -13,9 +13,9 @@ from memsvc.domain.memory import Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Visibility
 from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.visibility import session_privacy
-from memsvc.engine.context.core import LIST
-from memsvc.engine.context.gathering import RECENT_MEMORIES, SESSION_MESSAGES, happened
-from memsvc.engine.history.retrospect import Retrospect
+from memsvc.engine.context.core_memories import LIST
+from memsvc.engine.context.sources import RECENT_MEMORIES, SESSION_MESSAGES, happened
+from memsvc.engine.history.as_of_reads import Retrospect
 from memsvc.ports.metadata import MemoryReads
 
 _SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
@@ -28,7 +28,7 @@ _RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
 class PastGathering:
-    """`memsvc.engine.context.gathering.Gathers`, from what was known or true at a moment. Nothing of it is cached."""
+    """`memsvc.engine.context.sources.Gathers`, from what was known or true at a moment. Nothing of it is cached."""
 
     def __init__(self, reads: MemoryReads, as_of: AsOf) -> None:
         self._reads = reads

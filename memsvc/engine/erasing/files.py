@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
-from memsvc.engine.files.keeping import Keeping
-from memsvc.engine.files.sweep import without_files
+from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.garbage_collection import without_files
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.files import FileReads
 

@@ -13,7 +13,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import FileRef, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import visible
-from memsvc.engine.write.recording import Recording
+from memsvc.engine.memories.recording import Recording
 from memsvc.ports.metadata import Transaction
 
 MEMORY_ID = "memory_id"

@@ -8,11 +8,11 @@ from datetime import datetime
 from memsvc.domain.file_errors import StoredFileNotFoundError
 from memsvc.domain.files import File, is_expired
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, digest_of
 from memsvc.engine.files.answers import file_as_json, file_from_json
-from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.blob_guard import Keeping
 from memsvc.engine.sessions.answers import once
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.requests import Request, digest_of
 from memsvc.ports.metadata import Transaction
 
 METHOD = "DeleteFile"

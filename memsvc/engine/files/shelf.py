@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.engine.files.blob_guard import Keeping
 from memsvc.engine.files.deleting import DeletingFiles
-from memsvc.engine.files.keeping import Keeping
-from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.garbage_collection import Sweep
 from memsvc.engine.files.resolving import ResolvingRefs
-from memsvc.engine.files.sweep import Sweep
+from memsvc.engine.files.service import ReadingFiles
 from memsvc.engine.files.upload import Uploads
 
 

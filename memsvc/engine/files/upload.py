@@ -12,12 +12,12 @@ from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.ids import uuid7
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, digest_of, recall
 from memsvc.engine.files.answers import file_as_json, file_from_json
 from memsvc.engine.files.attaching import Attaching
-from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.blob_guard import Keeping
 from memsvc.engine.sessions.answers import once
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.requests import Request, digest_of, recall
 from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
 

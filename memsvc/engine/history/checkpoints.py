@@ -18,10 +18,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.visibility import session_privacy, visible
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.history.as_of_reads import cursor_of
 from memsvc.engine.history.past import Past
-from memsvc.engine.history.retrospect import cursor_of
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.requests import Request, digest_of, recall, remember
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)

@@ -9,10 +9,10 @@ import numpy as np
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import Document
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.index.centring import centred, means_of
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.views import RetrievalTier, passages_of
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.centring import centred, means_of
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.views import RetrievalTier, passages_of
 from memsvc.ports.vectors import VectorIndex
 
 EMBEDDED = 32

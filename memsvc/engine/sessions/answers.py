@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import AutoTrim, CountedSession, Session, SessionCounts, SessionState
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.requests import Request, recall, remember
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, recall, remember
 from memsvc.ports.metadata import Transaction
 
 Json = Mapping[str, Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsvc.engine.sessions.appending import Appending
-from memsvc.engine.sessions.flushing import Flushing
-from memsvc.engine.sessions.opening import Opening
+from memsvc.engine.sessions.append import Appending
+from memsvc.engine.sessions.flush import Flushing
 from memsvc.engine.sessions.reading import ReadingSessions
-from memsvc.engine.sessions.trimming import Trimming
+from memsvc.engine.sessions.service import Opening
+from memsvc.engine.sessions.trim import Trimming
 
 
 @dataclass(frozen=True, slots=True)

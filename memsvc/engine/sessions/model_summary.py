@@ -9,7 +9,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message
-from memsvc.engine.sessions.summarizing import ExtractiveSummarizer, speaker_of
+from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, speaker_of
 from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.ports.tokenizer import Tokenizer
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class ModelSummarizer:
-    """`memsvc.engine.sessions.summarizing.Summarizer` by a language model. What it says is cut to the length asked."""
+    """`memsvc.engine.sessions.summarizers.Summarizer` by a language model. What it says is cut to the length asked."""
 
     def __init__(
         self, model: LanguageModel, instead: ExtractiveSummarizer, tokenizer: Tokenizer, redactor: Redactor

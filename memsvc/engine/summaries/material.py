@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import Period, material_of, when
-from memsvc.engine.courtesy import COURTESY
+from memsvc.engine.runtime.search_priority import COURTESY
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import query_terms, terms

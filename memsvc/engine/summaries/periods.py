@@ -12,11 +12,11 @@ from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, summary_key, when
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Noted, Request, Requests, digest_of, gone
+from memsvc.engine.memories.upsert import Placed, Placing
+from memsvc.engine.records.memory_builder import Drafting, Prepared
 from memsvc.engine.summaries.material import Material
-from memsvc.engine.summaries.summing import SummedUp, Summing
-from memsvc.engine.write.drafting import Drafting, Prepared
-from memsvc.engine.write.placing import Placed, Placing
-from memsvc.engine.write.requests import Noted, Request, Requests, digest_of, gone
+from memsvc.engine.summaries.summarizer import SummedUp, Summing
 from memsvc.ports.metadata import Transaction
 from memsvc.text.moments import day_text
 

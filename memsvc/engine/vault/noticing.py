@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memsvc.domain.vault import Taken
-from memsvc.engine.vault.folder import VaultGoneError
+from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.tree import TreeMissingError
 
 

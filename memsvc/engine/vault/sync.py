@@ -14,9 +14,9 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry, Taken, VaultAction, VaultProgress, VaultSummary
 from memsvc.domain.vault_layout import user_folder
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.vault.folder import VaultGoneError
-from memsvc.engine.vault.showing import Showing
-from memsvc.engine.vault.taking import Desk, Taking
+from memsvc.engine.vault.filesystem import VaultGoneError
+from memsvc.engine.vault.note_export import Showing
+from memsvc.engine.vault.note_import import Desk, Taking
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 

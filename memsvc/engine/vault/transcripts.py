@@ -12,10 +12,10 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
 from memsvc.domain.vault_layout import ABSENT, conflict_path, transcript_path
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.courtesy import COURTESY
-from memsvc.engine.vault.folder import digest_of
-from memsvc.engine.vault.seeing import scope_of
-from memsvc.engine.vault.taking import Desk
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.vault.file_status import scope_of
+from memsvc.engine.vault.filesystem import digest_of
+from memsvc.engine.vault.note_import import Desk
 from memsvc.ports.vault import Said
 from memsvc.text.front_matter import written_bytes
 

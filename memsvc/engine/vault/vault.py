@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.vault import Taken
-from memsvc.engine.vault.following import Following, VaultThread
+from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.merging import Merge
-from memsvc.engine.vault.seeing import scope_of
-from memsvc.engine.vault.showing import Showing
+from memsvc.engine.vault.note_export import Showing
+from memsvc.engine.vault.note_import import Desk, Taking
+from memsvc.engine.vault.outbox_follower import Following, VaultThread
 from memsvc.engine.vault.sync import Event, Sync, SyncPlan, forget_user
-from memsvc.engine.vault.taking import Desk, Taking
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.erasing.receipts import erased_place
+from memsvc.engine.user_data.erasure_receipts import erased_place
 from memsvc.ports.erasing import ErasureReads
 
 

@@ -8,7 +8,7 @@ from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flus
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Written
-from memsvc.engine.write.ingest import DocumentHeader, Ingested
+from memsvc.engine.memories.documents import DocumentHeader, Ingested
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable
 from memsvc.server.convert.json import struct_from_proto

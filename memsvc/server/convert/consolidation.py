@@ -9,7 +9,7 @@ from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import Written
-from memsvc.engine.consolidation.consolidate import Asked
+from memsvc.engine.consolidation.service import Asked
 from memsvc.engine.summaries.periods import PeriodSummary
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory

@@ -22,7 +22,7 @@ from memsvc.domain.statements import Rule
 from memsvc.domain.user_data import Trouble
 from memsvc.domain.watch import Effect, Start
 from memsvc.domain.write_requests import OnDuplicate, Outcome, WaitFor
-from memsvc.engine.lifecycle.backup import BackupPhase
+from memsvc.engine.admin.backup import BackupPhase
 from memsvc.v1 import backup_pb2, context_pb2, reminder_pb2, review_pb2, transfer_pb2, watch_pb2
 from memsvc.v1 import conflicts_pb2 as conflicts
 from memsvc.v1 import file_service_pb2 as file_pb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memsvc.domain.api_keys import ApiKey, KeyState, Role
-from memsvc.engine.access.keys import NewKey
+from memsvc.engine.admin.api_keys import NewKey
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.times import fill_time, span_from_proto, time_from_proto
 from memsvc.v1 import keys_pb2 as pb

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from memsvc.engine.lifecycle.migrating import MoveAction
+from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget
 from memsvc.server.convert.enums import EnumTable
 from memsvc.v1 import migration_pb2 as pb

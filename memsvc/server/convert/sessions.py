@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from memsvc.domain.search import PageCursor
 from memsvc.domain.sessions import CountedSession, Message, MessageState, NewMessage, SessionState, ToolCall
 from memsvc.engine.sessions.answers import Answer
-from memsvc.engine.sessions.appending import Appended
-from memsvc.engine.sessions.opening import NewSession
+from memsvc.engine.sessions.append import Appended
 from memsvc.engine.sessions.reading import MessagePage
-from memsvc.engine.sessions.trimming import Trimmed, TrimOrder
+from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.trim import Trimmed, TrimOrder
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
 from memsvc.server.convert.json import struct_from_proto, struct_to_proto

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.clock import to_micros
-from memsvc.engine.write.epoch import BEGAN
+from memsvc.engine.memories.epoch import BEGAN
 from memsvc.server.interceptors.around import Call, Following
 
 

@@ -8,9 +8,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles
-from memsvc.engine.application import Application
-from memsvc.engine.lifecycle.vitals import Reading
-from memsvc.engine.upkeep.step_counts import StepCount
+from memsvc.engine.admin.vitals import Reading
+from memsvc.engine.maintenance.step_counts import StepCount
+from memsvc.engine.services import Application
 from memsvc.server.executors import Executors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.lifecycle.migrating import MoveAction
+from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.server.convert.migration import ACTION, action_from
 from memsvc.server.validate.values import check_enum
 from memsvc.server.validate.violations import Violations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.lifecycle.backup import NAME, UNFINISHED
+from memsvc.engine.admin.backup import NAME, UNFINISHED
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from memsvc.domain.api_keys import Role
-from memsvc.engine.access.keys import MadeKey, NewKey
+from memsvc.engine.admin.api_keys import MadeKey, NewKey
 from memsvc.settings import load_settings
 from memsvc.wiring.access import offline_keys
 from tests.e2e.running import FAST, ServerProcess, Stubs

@@ -14,7 +14,7 @@ import trustme
 
 from memsvc.client import Memsvc, MemsvcCallError, Tls
 from memsvc.domain.api_keys import Role
-from memsvc.engine.access.keys import NewKey
+from memsvc.engine.admin.api_keys import NewKey
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.keyed import ASKING, make_key

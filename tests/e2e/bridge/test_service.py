@@ -19,7 +19,7 @@ from mcp import Client
 
 from memsvc.client import Memsvc
 from memsvc.domain.api_keys import Role
-from memsvc.engine.access.keys import NewKey
+from memsvc.engine.admin.api_keys import NewKey
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.keyed import ASKING, make_key

@@ -11,13 +11,13 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.spaces import Space, Spaces
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.vector_side import VectorSide
-from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.vector_side import VectorSide
+from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory

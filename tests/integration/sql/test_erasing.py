@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.erasure import Erasure, owner_digest
-from memsvc.engine.erasing.leftovers import search_files
+from memsvc.engine.user_data.residue_scan import search_files
 from memsvc.testing.factories import NOW
 from memsvc_backends.sql import SqlMetadataStore
 from memsvc_backends.sql.erasing import KNOWN

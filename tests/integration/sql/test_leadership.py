@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from memsvc.domain.errors import MaintenanceRunningError
-from memsvc.engine.upkeep.leading import TERM, Leading
+from memsvc.engine.runtime.leader_lease import TERM, Leading
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import Clock
@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc.engine.upkeep.leading import Leading
+from memsvc.engine.runtime.leader_lease import Leading
 from memsvc.ports.plugin import BackendContext
 
 now = datetime.fromisoformat(sys.argv[2])

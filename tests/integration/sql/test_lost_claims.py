@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.lexical_side import LexicalSide
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.commit.group_committer import Committer
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories

@@ -10,12 +10,12 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.lexical_side import LexicalSide
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.views import RetrievalTier
-from memsvc.engine.index.words_ahead import WordsAhead
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.indexing.words_ahead import WordsAhead
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import Order
-from memsvc.engine.write.committer import Committed, Committer
+from memsvc.engine.commit.group_committer import Committed, Committer
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.bootstrap import running
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 
 INPROC = {"backend": "inproc"}

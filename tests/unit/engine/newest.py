@@ -1,6 +1,6 @@
 """The newest change of a running engine."""
 
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 
 
 def newest_position(application: Application) -> int:

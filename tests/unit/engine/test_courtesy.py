@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memsvc.engine.courtesy import LINGER_SECONDS, PATIENCE_SECONDS, REST, Courtesy
+from memsvc.engine.runtime.search_priority import LINGER_SECONDS, PATIENCE_SECONDS, REST, Courtesy
 
 
 @dataclass

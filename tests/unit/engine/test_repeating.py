@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.repeating import Repeating
+from memsvc.engine.runtime.periodic_task import Repeating
 
 
 def test_an_outage_is_told_once_and_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:

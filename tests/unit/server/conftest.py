@@ -14,7 +14,7 @@ import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap import running
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.server.app import Server, build
 from memsvc.server.health import READINESS
 from memsvc.server.interceptors.around import Layer

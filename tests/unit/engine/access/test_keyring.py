@@ -18,8 +18,8 @@ from memsvc.domain.access_errors import (
 from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.engine.access.keyring import Keyring
-from memsvc.engine.access.keys import Keys, NewKey
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.admin.api_keys import Keys, NewKey
+from memsvc.engine.commit.group_committer import Committer
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock

@@ -16,7 +16,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 
 ADA = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"

@@ -17,7 +17,7 @@ from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, Reply, failed

@@ -7,7 +7,7 @@ from memsvc.domain.file_refs import written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.file_finding import files_by_message
-from memsvc.engine.capture.listening import Heard
+from memsvc.engine.capture.statement_extraction import Heard
 
 
 def found(*messages: ChatMessage, heard: tuple[Heard, ...] = ()) -> list[list[str]]:

@@ -16,8 +16,8 @@ from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.consolidation.consolidate import Asked
+from memsvc.engine.consolidation.service import Asked
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import ADA, Clock

@@ -9,7 +9,7 @@ from memsvc.domain.context import ContextQuery, Event, Item, Notice, Section, Su
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 
 HERE = Scope("ada", project_id="web", session_id="s1")
 WORLD = Scope("ada")

@@ -12,8 +12,8 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Locale, Notice, Plan, Reason, Section, Summary
-from memsvc.engine.application import Application
-from memsvc.engine.context.contexts import Run
+from memsvc.engine.context.service import Run
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, shown, stock, summary
 
 

@@ -18,9 +18,9 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.context import contexts
-from memsvc.engine.context.lines import least_room, most_of
+from memsvc.engine.context import service
+from memsvc.engine.context.rendering import least_room, most_of
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
 from tests.unit.engine.context.stock import (
@@ -344,7 +344,7 @@ def test_nobody_pushes_the_contexts_of_others_out(
     application: Application, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
     """Whoever has most loses the oldest one; another's cursor holds."""
-    monkeypatch.setattr(contexts, bound, value)
+    monkeypatch.setattr(service, bound, value)
     stock(application)
     mine = application.contexts.render(WHOLE, Deadline())
     other = Scope("bob", "web", session_id="s1")

@@ -11,8 +11,8 @@ from memsvc.domain.essentials import REMINDER_SPAN, Essentials
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.context.core import Core
+from memsvc.engine.context.core_memories import Core
+from memsvc.engine.services import Application
 
 ADA, WEB = Scope("ada"), Scope("ada", "web")
 

@@ -12,8 +12,8 @@ from memsvc.domain.errors import BackendUnavailableError, InvalidRequestError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.read.recall import Recall
+from memsvc.engine.search.search import Recall
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, remember, shown, stock, summary
 
 WEB = Scope("ada", "web")

@@ -12,7 +12,7 @@ from memsvc.domain.context import Section
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, text_of
 
 WEB = Scope("ada", "web")

@@ -11,7 +11,7 @@ from memsvc.domain.context import LeftOut, Reason, Section
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, stock, summary
 
 RULES = replace(WHOLE, text="", sections=frozenset({Section.GLOBAL_CORE, Section.PROJECT_CORE}))

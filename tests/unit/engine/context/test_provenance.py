@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Item, Locale, Reason, Section
 from memsvc.domain.memory import Layer, Origin, Tier
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import WHOLE, WORLD, events, remember, shown, summary
 
 

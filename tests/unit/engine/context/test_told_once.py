@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.context import Reason, Section
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, summary
 
 WEB = Scope("ada", "web")

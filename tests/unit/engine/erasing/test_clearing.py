@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.engine.erasing import clearing
-from memsvc.engine.erasing.clearing import Clearing
-from memsvc.engine.erasing.receipts import Notes
+from memsvc.engine.user_data import storage_scrub
+from memsvc.engine.user_data.erasure_receipts import Notes
+from memsvc.engine.user_data.storage_scrub import Clearing
 from memsvc_backends.inproc.metadata_erasing import InprocErasureReads
 from memsvc_backends.inproc.metadata_state import State
 
@@ -56,7 +56,7 @@ def cleared(erasures: Erasures, notes: Notes = FOUND, owner: str = OWNER, direct
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every store for a large one."""
-    monkeypatch.setattr(clearing, "QUICK_BYTES", 0)
+    monkeypatch.setattr(storage_scrub, "QUICK_BYTES", 0)
 
 
 def test_a_small_store_is_written_anew_unless_nothing_was_there(tmp_path: Path) -> None:

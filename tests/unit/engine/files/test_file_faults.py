@@ -15,9 +15,9 @@ from memsvc.domain.integrity import Fault, FileCleaning, Finding
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.lifecycle.file_faults import FileFaultParts, FileFaults
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.recording import Recording
+from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.records.memory_builder import Drafting
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, STORES, Desk, open_desk

@@ -19,18 +19,18 @@ from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoun
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.scope import Scope
 from memsvc.domain.url_templates import UrlTemplates
+from memsvc.engine.commit.group_committer import Committer
 from memsvc.engine.erasing.files import FilesOfUsers
 from memsvc.engine.files.attaching import Attaching
+from memsvc.engine.files.blob_guard import Keeping
 from memsvc.engine.files.deleting import DeletingFiles
-from memsvc.engine.files.keeping import Keeping
-from memsvc.engine.files.reading import ReadingFiles
+from memsvc.engine.files.garbage_collection import GRACE, Sweep, Swept
 from memsvc.engine.files.resolving import ResolvingRefs
+from memsvc.engine.files.service import ReadingFiles
 from memsvc.engine.files.shelf import Files
-from memsvc.engine.files.sweep import GRACE, Sweep, Swept
 from memsvc.engine.files.upload import FileRules, NewFile, Uploads
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.recording import Recording
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.records.memory_builder import Drafting
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings

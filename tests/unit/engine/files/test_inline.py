@@ -15,10 +15,10 @@ from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError, InvalidRequestError
 from memsvc.domain.files import File
 from memsvc.domain.scope import Scope
-from memsvc.engine.files.inline import InlineImages
-from memsvc.engine.files.keeping import Keeping
+from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules
-from memsvc.engine.write.lifting import lifted_text
+from memsvc.engine.memories.lifting import lifted_text
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.inproc import BLOBS

@@ -15,11 +15,11 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.write_requests import Patch, WriteOptions, Written
+from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.history.retrospect import Retrospect
-from memsvc.engine.history.rollback import CheckpointRollback
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.recording import Recording
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.records.memory_builder import Drafting
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 PLAIN = WriteOptions()

@@ -23,7 +23,7 @@ from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Selection
 from memsvc.domain.write_requests import OnDuplicate, Outcome
-from memsvc.engine.history import rollback
+from memsvc.engine.history import checkpoint_rollback
 from memsvc.ports.metadata import Record
 from tests.unit.engine.history.archive import Archive
 from tests.unit.engine.write.desk import ADA
@@ -56,7 +56,7 @@ def poisoned(archive: Archive, count: int) -> list[Memory]:
 
 def test_what_broke_off_goes_on(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was rolled back stays so; the same request finishes and counts everything; once done it answers again."""
-    monkeypatch.setattr(rollback, "PART", 2)
+    monkeypatch.setattr(checkpoint_rollback, "PART", 2)
     memories = poisoned(archive, 5)
     looks = iter((False, False, True))
 
@@ -75,7 +75,7 @@ def test_what_broke_off_goes_on(archive: Archive, monkeypatch: pytest.MonkeyPatc
 
 def test_what_others_write_meanwhile_stays(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory that is changed or made after the start is left alone, and the report names the changed one."""
-    monkeypatch.setattr(rollback, "PART", 2)
+    monkeypatch.setattr(checkpoint_rollback, "PART", 2)
     memories = poisoned(archive, 3)
     late: list[Memory] = []
 

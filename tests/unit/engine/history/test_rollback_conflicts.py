@@ -8,7 +8,7 @@ from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Res
 from memsvc.domain.errors import MemoryExistsError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.history import rollback
+from memsvc.engine.history import checkpoint_rollback
 from tests.unit.engine.history.archive import Archive
 from tests.unit.engine.write.desk import ADA
 
@@ -119,7 +119,7 @@ def test_project_goes_back_with_its_conflicts(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, str], part: int
 ) -> None:
     """Before the contradiction there is none; after the undo it is open again."""
-    monkeypatch.setattr(rollback, "PART", part)
+    monkeypatch.setattr(checkpoint_rollback, "PART", part)
     older = archive.create(texts[0])
     archive.name_now("c")
     newer = archive.create(texts[1])

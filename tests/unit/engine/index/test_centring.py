@@ -6,7 +6,7 @@ import numpy as np
 
 from memsvc.domain.index_entries import View
 from memsvc.domain.indexing import VectorManifest
-from memsvc.engine.index.centring import centred, means_of
+from memsvc.engine.indexing.centring import centred, means_of
 
 
 def test_centred_vectors_have_unit_length_and_no_mean_in_them() -> None:

@@ -12,7 +12,7 @@ from memsvc.domain.errors import BackendClosedError, ReindexRunningError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.index.lull import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, Lull
+from memsvc.engine.indexing.lull import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, Lull
 
 INTERVAL = 2.0
 RUSH = int(RUSH_PER_SECOND * INTERVAL) + 1

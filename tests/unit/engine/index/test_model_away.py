@@ -15,7 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, Retriever, SearchQuery, SearchReply
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed

@@ -11,13 +11,13 @@ import pytest
 
 from memsvc.domain.index_entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import ChangeAction
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.lexical_side import LexicalSide
-from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.repair import Differences, Repair
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.views import RetrievalTier
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.repair import Differences, Repair
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext

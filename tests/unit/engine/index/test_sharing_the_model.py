@@ -20,8 +20,8 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.index.embedding import Embedding
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.services import Application
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW

@@ -14,15 +14,15 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.index.applying import Applying
-from memsvc.engine.index.embedding import Embedding
-from memsvc.engine.index.rebuild import Rebuild
-from memsvc.engine.index.spaces import Space, Spaces
-from memsvc.engine.index.vector_entries import VectorEntries
-from memsvc.engine.index.vector_side import VectorSide
-from memsvc.engine.index.views import RetrievalTier
-from memsvc.engine.read.asked import Asked
-from memsvc.engine.read.dense import Dense
+from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.vector_side import VectorSide
+from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.search.asked import Asked
+from memsvc.engine.search.dense_retriever import Dense
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorIndex

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.engine.read.access_counts import AccessCounts
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.search.access_counts import AccessCounts
 from tests.unit.engine.write.desk import STORES, Desk, open_desk
 
 

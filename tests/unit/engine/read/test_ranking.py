@@ -11,9 +11,9 @@ from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Fusion, FusionMethod, Normalization, Retriever, SearchQuery
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.read.ranking import Ranked, Ranker
-from memsvc.engine.read.retrieval import Retrieved
-from memsvc.engine.read.scoring import Constants
+from memsvc.engine.search.ranking import Ranked, Ranker
+from memsvc.engine.search.retrieval import Retrieved
+from memsvc.engine.search.scoring import Constants
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
 
 AS_THEY_ARE = Fusion(FusionMethod.WEIGHTED, normalization=Normalization.NONE)

@@ -24,7 +24,7 @@ from memsvc.domain.search import (
     Weighting,
 )
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 
 ADA = Scope("ada")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.search import Candidate, Weighting
-from memsvc.engine.read.fusion import RankedList
-from memsvc.engine.read.scoring import (
+from memsvc.engine.search.fusion import RankedList
+from memsvc.engine.search.scoring import (
     DATE,
     MAX_ACCESS_FACTOR,
     NEIGHBOUR,

@@ -14,9 +14,9 @@ from memsvc.domain.memory import Kind, Memory, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.sessions import AutoTrim, NewMessage, OnOpen, Role
-from memsvc.engine.application import Application
-from memsvc.engine.sessions.opening import NewSession
-from memsvc.engine.sessions.trimming import TrimOrder
+from memsvc.engine.services import Application
+from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.trim import TrimOrder
 from memsvc.settings import load_settings
 
 INPROC: dict[str, Any] = {port: {"backend": "inproc"} for port in ("metadata", "vectors", "lexical", "embedder")}

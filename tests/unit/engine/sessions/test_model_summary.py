@@ -12,10 +12,10 @@ from memsvc.bootstrap import running
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, ToolCall
-from memsvc.engine.application import Application
-from memsvc.engine.sessions.opening import NewSession
+from memsvc.engine.services import Application
 from memsvc.engine.sessions.reading import MessagePage
-from memsvc.engine.sessions.trimming import TrimOrder
+from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.trim import TrimOrder
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, failed

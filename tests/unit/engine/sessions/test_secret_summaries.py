@@ -6,9 +6,9 @@ import pytest
 
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import NewMessage, OnOpen, Role
-from memsvc.engine.application import Application
-from memsvc.engine.sessions.opening import NewSession
-from memsvc.engine.sessions.trimming import TrimOrder
+from memsvc.engine.services import Application
+from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.trim import TrimOrder
 
 TALK = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"

@@ -12,9 +12,9 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Stored
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.transfer.exporting import PART_BYTES
-from memsvc.engine.transfer.writing import memory_line, vector_part
+from memsvc.engine.services import Application
+from memsvc.engine.user_data.encode import memory_line, vector_part
+from memsvc.engine.user_data.export import PART_BYTES
 from memsvc.testing import factories
 
 ADA = Scope("ada")

@@ -10,8 +10,8 @@ import pytest
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.secrets import redact
-from memsvc.engine.transfer.lines import MemoryLine
-from memsvc.engine.transfer.reading import read_line
+from memsvc.engine.user_data.reading import read_line
+from memsvc.engine.user_data.schema import MemoryLine
 
 MEMORY: dict[str, Any] = {
     "record": "memory", "id": "00000000-0000-7000-8000-000000000001", "content": "one", "layer": "LONG_TERM",

@@ -13,10 +13,10 @@ import pytest
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import RecordKind
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.application import Application
-from memsvc.engine.transfer import parsing
-from memsvc.engine.transfer.importing import UserImport
-from memsvc.engine.transfer.parsing import Batch
+from memsvc.engine.services import Application
+from memsvc.engine.user_data import parser
+from memsvc.engine.user_data.importing import UserImport
+from memsvc.engine.user_data.parser import Batch
 from memsvc.ports.metadata import Transaction
 
 ADA, BOB = Scope("ada"), Scope("bob")
@@ -26,7 +26,7 @@ CONTENTS = ("The harbour opens at dawn.", "她每天早上喝绿茶。", "A walr
 @pytest.fixture
 def imported(application: Application, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[Batch]]:
     """An import for Bob of what Ada has, and its batches of one memory each."""
-    monkeypatch.setattr(parsing, "BATCH_RECORDS", 1)
+    monkeypatch.setattr(parser, "BATCH_RECORDS", 1)
     for content in CONTENTS:
         application.remember.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
     run = application.user_importing.begin(BOB)

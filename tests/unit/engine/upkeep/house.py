@@ -17,7 +17,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Mode, Order, SearchQuery, Selection
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.application import Application
+from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import Clock

@@ -125,7 +125,7 @@ def test_what_stands_beside_a_promoted_memory_is_not_due(house: House) -> None:
 @pytest.mark.parametrize("part", [1, 200])
 def test_of_several_that_none_claims_one_is_due(house: House, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dry run knows that the first one will have the claim, also when it was in an earlier part."""
-    monkeypatch.setattr("memsvc.engine.upkeep.run.PART", part)
+    monkeypatch.setattr("memsvc.engine.maintenance.runner.PART", part)
     holder = house.create("水獭在睡觉。", layer=Layer.LONG_TERM)
     twins = [twin_of(house, holder), twin_of(house, holder)]
     house.application.revise.delete(ADA, holder.id, hard=False, expected_revision=0, options=WriteOptions())

@@ -18,10 +18,10 @@ from memsvc.domain.errors import (
 from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
-from memsvc.engine.performance import Performance
-from memsvc.engine.upkeep.leading import TERM, Leading
-from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
-from memsvc.engine.upkeep.step import Applied, Part, Step
+from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
+from memsvc.engine.maintenance.step import Applied, Part, Step
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.runtime.leader_lease import TERM, Leading
 from memsvc.ports.leases import Leases
 from tests.unit.engine.upkeep.house import House, open_house
 from tests.unit.engine.write.desk import Clock, open_desk

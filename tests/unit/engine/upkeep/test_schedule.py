@@ -10,14 +10,14 @@ from random import Random
 
 from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepStep
 from memsvc.domain.memory import Status
-from memsvc.engine.performance import Performance
-from memsvc.engine.upkeep.expire import Expire
-from memsvc.engine.upkeep.leading import TERM, Leading
-from memsvc.engine.upkeep.run import Bounds, Maintenance, Measures
-from memsvc.engine.upkeep.schedule import LOOK_SECONDS, Schedule, Timetable
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.recording import Recording
-from memsvc.engine.write.reminding import Reminding
+from memsvc.engine.maintenance.expire_step import Expire
+from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
+from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, Schedule, Timetable
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.runtime.leader_lease import TERM, Leading
 from tests.unit.engine.write.desk import DIMENSION, MODEL, Clock, Desk, open_desk
 
 HOUR = timedelta(hours=1)

@@ -13,10 +13,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
 from memsvc.domain.write_requests import Patch, WriteOptions
-from memsvc.engine.vault.folder import VaultFolder
+from memsvc.engine.vault.filesystem import VaultFolder
 from memsvc.engine.vault.merging import KeepBoth
+from memsvc.engine.vault.note_import import Desk, Taking
 from memsvc.engine.vault.sync import SyncPlan
-from memsvc.engine.vault.taking import Desk, Taking
 from memsvc.engine.vault.vault import Vault, assembled
 from tests.unit.engine.write.desk import Desk as WriteDesk
 from tests.unit.engine.write.desk import open_desk

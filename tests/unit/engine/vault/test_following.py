@@ -10,9 +10,9 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.vault import showing
-from memsvc.engine.vault.folder import VaultFolder, VaultGoneError
-from memsvc.engine.vault.following import ChangesLostError
+from memsvc.engine.vault import note_export
+from memsvc.engine.vault.filesystem import VaultFolder, VaultGoneError
+from memsvc.engine.vault.outbox_follower import ChangesLostError
 from memsvc.text.front_matter import read_note
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench, place
 from tests.unit.engine.write.desk import ADA
@@ -265,7 +265,7 @@ def test_changes_that_are_no_longer_kept_are_found_by_a_sync(bench: Bench) -> No
 
 def test_many_bytes_are_written_in_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little a part holds, no two memories get one path."""
-    monkeypatch.setattr(showing, "GROUP_BYTES", 1)
+    monkeypatch.setattr(note_export, "GROUP_BYTES", 1)
     for number in range(3):
         bench.writes.create(f"Number {number}.", title="T")
     bench.vault.follow()

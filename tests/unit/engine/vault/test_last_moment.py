@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from memsvc.domain.memory import Layer
-from memsvc.engine.vault.folder import VaultFolder, digest_of
+from memsvc.engine.vault.filesystem import VaultFolder, digest_of
 from memsvc.engine.vault.three_way import ThreeWay
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 

@@ -18,8 +18,8 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
+from memsvc.engine.vault.note_import import Taking
 from memsvc.engine.vault.noticing import Noticing
-from memsvc.engine.vault.taking import Taking
 from memsvc.engine.vault.three_way import ThreeWay
 from memsvc.engine.vault.tree import look
 from memsvc.engine.vault.troubles import VaultTroubles

@@ -13,18 +13,18 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
-from memsvc.engine.conflicts.resolve import Resolve
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Requests
+from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
-from memsvc.engine.read.access_counts import AccessCounts
-from memsvc.engine.read.recollect import Recollect
-from memsvc.engine.write.committer import Committer
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.importing import Importing
-from memsvc.engine.write.placing import Placing
-from memsvc.engine.write.recording import Recording
-from memsvc.engine.write.remember import Remember
-from memsvc.engine.write.requests import Requests
-from memsvc.engine.write.revise import Revise
+from memsvc.engine.memories.bulk_import import Importing
+from memsvc.engine.memories.create import Remember
+from memsvc.engine.memories.lookup import Recollect
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.update import Revise
+from memsvc.engine.memories.upsert import Placing
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW

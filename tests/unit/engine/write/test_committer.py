@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
-from memsvc.engine.write.committer import Committer
+from memsvc.engine.commit.group_committer import Committer
 from memsvc.ports.metadata import Record, Transaction, UniquenessRaceError
 from memsvc.testing.factories import memory
 from tests.unit.engine.write.desk import Desk

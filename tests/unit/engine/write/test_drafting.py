@@ -12,7 +12,7 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.write.drafting import Drafting
+from memsvc.engine.records.memory_builder import Drafting
 from memsvc.testing.factories import NOW
 
 SCOPE = Scope("ada", project_id="apollo", agent_id="scout", session_id="s1", tenant_id="t")

@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Rejected
-from memsvc.engine.write.importing import ImportRun
+from memsvc.engine.memories.bulk_import import ImportRun
 from tests.unit.engine.write.desk import ADA, Desk, open_desk
 
 

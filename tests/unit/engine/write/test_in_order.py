@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from memsvc.engine.write.committer import Committed, Committer
-from memsvc.engine.write.in_order import InOrder
+from memsvc.engine.commit.group_committer import Committed, Committer
+from memsvc.engine.memories.in_order import InOrder
 from memsvc.ports.metadata import Transaction, UniquenessRaceError
 from tests.unit.engine.write.desk import Desk
 

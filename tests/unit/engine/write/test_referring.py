@@ -11,10 +11,10 @@ import pytest
 from memsvc.domain.file_refs import ref_from
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.write.append import Append
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.recording import Recording
-from memsvc.engine.write.requests import Requests
+from memsvc.engine.commit.idempotency import Requests
+from memsvc.engine.memories.append import Append
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.records.memory_builder import Drafting
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 

@@ -13,7 +13,7 @@ from memsvc.domain.errors import MemoryExistsError, MemoryNotFoundError, Request
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import BatchWritten, Draft, OnDuplicate, Outcome, Rejected, WriteOptions, Written
-from memsvc.engine.write.requests import forget_old_requests
+from memsvc.engine.commit.idempotency import forget_old_requests
 from tests.unit.engine.write.desk import ADA, DIMENSION, Desk
 
 S1 = Scope("ada", project_id="apollo", session_id="s1")

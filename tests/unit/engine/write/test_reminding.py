@@ -10,8 +10,8 @@ import pytest
 from memsvc.domain.memory import Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.write.drafting import Drafting
-from memsvc.engine.write.reminding import Reminding
+from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.records.memory_builder import Drafting
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import open_desk
 

@@ -1,0 +1,220 @@
+"""Looking over every backend and index, and saying what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memsvc.domain.context import Severity
+from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
+from memsvc.domain.errors import BackendUnavailableError, MemsvcError
+from memsvc.engine.admin.stats import warnings
+from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.indexing.probing import Probing
+from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.ports.change_feed import IndexFeed
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.vectors import VectorIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """A backend that can be asked whether it is there: the port it serves, its name, and how to ask."""
+
+    port: str
+    name: str
+    ping: Callable[[], None]
+
+
+class Diagnose:
+    """Pings backends, counts entries, and on request compares every entry with the store. Changes nothing."""
+
+    def __init__(
+        self,
+        backends: tuple[Pinged, ...],
+        feed: IndexFeed,
+        indexes: tuple[VectorIndex, LexicalIndex],
+        upkeep: tuple[Indexer, Reindex],
+        measured: tuple[Performance, Troubles],
+        probing: Probing,
+    ) -> None:
+        self._backends = backends
+        self._feed = feed
+        self._vectors, self._lexical = indexes
+        self._indexer, self._reindex = upkeep
+        self._performance, self._troubles = measured
+        self._probing = probing
+        self._spaces = probing.spaces
+        self._others: list[Callable[[], Sequence[Notice]]] = []
+
+    def also_tell(self, notices: Callable[[], Sequence[Notice]]) -> None:
+        """Tell these among the warnings, too; to be called before anybody asks."""
+        self._others.append(notices)
+
+    def health(self) -> tuple[BackendHealth, ...]:
+        """Ping every backend, and no more."""
+        return tuple(_health(backend) for backend in self._backends)
+
+    def run(self, *, verify: bool) -> Diagnosis:
+        """Return how the service is; a sick backend is part of the answer, not an error."""
+        health = self.health()
+        broken = {backend.port for backend in health if not backend.healthy}
+        outbox, reports, found = self._stored(broken, verify=verify)
+        found.extend(self._failing(broken))
+        found.extend(self._not_embedding(broken))
+        found.extend(self._other_model())
+        found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
+        return Diagnosis(
+            healthy=not broken and not any(one.severity is not Severity.INFO for one in found),
+            backends=health,
+            indexes=tuple(reports),
+            outbox=outbox,
+            slowest=tuple(self._performance.slowest()),
+            warnings=tuple(found),
+        )
+
+    def _stored(
+        self, broken: set[str], *, verify: bool
+    ) -> tuple[OutboxState | None, Sequence[IndexReport], list[Notice]]:
+        """Return what can only be told with the store at hand: nothing while it is away."""
+        if "metadata" in broken:
+            return None, (), []
+        try:
+            reports, found = self._indexes(broken, verify=verify)
+            outbox = OutboxState(self._feed.head(), self._feed.applied(), self._feed.pending_count())
+            found.extend(warnings(outbox.pending, replaying=self._indexer.replaying, building=self._reindex.progress))
+            found.extend(notice for notices in self._others for notice in notices())
+        except BackendUnavailableError as error:
+            # It went away since it was pinged.
+            return None, (), [Notice("BACKEND_DOWN", error.message)]
+        return outbox, reports, found
+
+    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Notice]]:
+        readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}
+        reports, found = [], []
+        for port, read in readers.items():
+            if port in broken:
+                continue
+            try:
+                report = read(verify=verify)
+            except MemsvcError as error:
+                found.append(Notice("INDEX_UNREADABLE", f"{port}: {error}"))
+                continue
+            reports.append(self._with_progress(report))
+            found.extend(_index_warnings(report))
+            if verify and report.generation:
+                found.extend(self._probed(report.index))
+        return reports, found
+
+    def _probed(self, kind: IndexKind) -> Iterator[Notice]:
+        failed, asked = self._probing.run(kind)
+        if failed:
+            yield Notice(
+                "INDEX_DAMAGED",
+                f"{kind}: {failed} of {asked} memories that were looked for by what they say are not found so, though "
+                "their entries are there: files are damaged; run Reindex in mode REBUILD.",
+            )
+
+    def _failing(self, broken: set[str]) -> Iterator[Notice]:
+        for port in ("vectors", "lexical"):
+            for operation, message in self._troubles.of(port).items() if port not in broken else ():
+                yield Notice(
+                    "INDEX_FAILING",
+                    f"{port}: {operation} failed the last time ({message}); searches do without the index. It is "
+                    "built anew by itself when that lasts; Reindex in mode REBUILD does so at once.",
+                )
+
+    def _not_embedding(self, broken: set[str]) -> Iterator[Notice]:
+        """Tell what the embedder failed with, although it answers a ping: a wrong model's name, or other vectors."""
+        for operation, message in self._troubles.of("embedder").items() if "embedder" not in broken else ():
+            yield Notice(
+                "EMBEDDER_FAILING",
+                f"embedder: {operation} failed the last time ({message}); until it succeeds, what is written is found "
+                "by words alone, and searches say so.",
+            )
+
+    def _other_model(self) -> Iterator[Notice]:
+        try:
+            manifest = self._vectors.manifest
+        except BackendUnavailableError:
+            return
+        space = self._spaces.of(manifest)
+        if manifest is None or (space is not None and space.is_current):
+            return
+        change = f"vectors: they are of the model {manifest.model}, and {self._spaces.current.embedding.model} is set"
+        if space is not None:
+            answered = "searches by meaning are answered by them until the new index is whole"
+            yield Notice("MODEL_CHANGED", f"{change}; {answered}.", Severity.INFO)
+        else:
+            missing = "until the new index is whole words alone answer; previous_embedder can name the model before"
+            yield Notice("MODEL_CHANGED", f"{change}; {missing}.")
+
+    def _vector_report(self, *, verify: bool) -> IndexReport:
+        manifest = self._vectors.manifest
+        if manifest is None:
+            return self._counted(IndexKind.VECTORS, 0, 0, verify=False)
+        report = self._counted(IndexKind.VECTORS, manifest.generation, manifest.position, verify=verify)
+        return replace(report, model=manifest.model, dimension=manifest.dimension, hnsw=manifest.hnsw)
+
+    def _with_progress(self, report: IndexReport) -> IndexReport:
+        step = self._reindex.progress
+        if step is None or step.index is not report.index:
+            return report
+        model = self._spaces.current.embedding.model if step.index is IndexKind.VECTORS else ""
+        return replace(report, building=step, building_model=model)
+
+    def _words(self, *, verify: bool) -> IndexReport:
+        manifest = self._lexical.manifest
+        if manifest is None:
+            return self._counted(IndexKind.LEXICAL, 0, 0, verify=False)
+        return self._counted(IndexKind.LEXICAL, manifest.generation, manifest.position, verify=verify)
+
+    def _counted(self, kind: IndexKind, generation: int, position: int, *, verify: bool) -> IndexReport:
+        if not verify or not generation:
+            index = self._vectors if kind is IndexKind.VECTORS else self._lexical
+            present = index.count() if generation else 0
+            return IndexReport(kind, generation, position, self._feed.indexable(), present)
+        seen = self._reindex.compare(kind)
+        return IndexReport(
+            kind,
+            generation,
+            position,
+            seen.expected,
+            seen.present,
+            missing=len(seen.missing),
+            stale=len(seen.stale),
+            orphaned=len(seen.orphaned),
+        )
+
+
+def _health(backend: Pinged) -> BackendHealth:
+    started = time.perf_counter()
+    try:
+        backend.ping()
+    except MemsvcError as error:
+        trouble = error.message
+    else:
+        trouble = ""
+    return BackendHealth(
+        backend.port, backend.name, healthy=not trouble, message=trouble, ping_seconds=time.perf_counter() - started
+    )
+
+
+def _index_warnings(report: IndexReport) -> list[Notice]:
+    found = []
+    if not report.generation:
+        found.append(
+            Notice("INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex.")
+        )
+    if report.missing or report.stale or report.orphaned:
+        found.append(
+            Notice(
+                "INDEX_DIFFERS",
+                f"{report.index}: {report.missing} memories are missing, {report.stale} stale and {report.orphaned} "
+                "orphaned; run Reindex in mode REPAIR.",
+            )
+        )
+    return found

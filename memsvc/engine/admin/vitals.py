@@ -1,0 +1,87 @@
+"""The numbers by which the whole service is watched: nothing of any user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from memsvc.domain.diagnostics import BackendHealth, ReindexProgress
+from memsvc.domain.errors import MemsvcError
+from memsvc.engine.admin.diagnose import Diagnose
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.maintenance.step_counts import StepCount, StepCounts
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.vectors import VectorIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The numbers of one moment. What a sick backend would have to tell is left out."""
+
+    backends: Sequence[BackendHealth]
+    is_replaying: bool
+    waiting_writes: int
+    steps: Sequence[StepCount]
+    building: ReindexProgress | None
+    memories: int | None = None
+    pending: int | None = None
+    position: int | None = None
+    storage_bytes: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+
+
+class Vitals:
+    """Reads the numbers. It costs a few counts, so it is for every few seconds, not for every call."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        indexes: tuple[VectorIndex, LexicalIndex],
+        upkeep: tuple[Indexer, Reindex],
+        diagnose: Diagnose,
+        work: tuple[Committer, StepCounts],
+    ) -> None:
+        self._store = store
+        self._vectors, self._lexical = indexes
+        self._indexer, self._reindex = upkeep
+        self._diagnose = diagnose
+        self._committer, self._steps = work
+
+    def read(self) -> Reading:
+        """Return the numbers of now."""
+        indexes: dict[str, VectorIndex | LexicalIndex] = {"vectors": self._vectors, "lexical": self._lexical}
+        feed = self._store.feed
+        return Reading(
+            backends=self._diagnose.health(),
+            is_replaying=self._indexer.replaying,
+            waiting_writes=self._committer.waiting,
+            steps=self._steps.report(),
+            building=self._reindex.progress,
+            memories=_known(feed.indexable),
+            pending=_known(feed.pending_count),
+            position=_known(feed.head),
+            storage_bytes=_all_known({"store": self._store.storage_bytes}
+                                     | {name: index.storage_bytes for name, index in indexes.items()}),
+            entries=_all_known({name: index.count for name, index in indexes.items()}),
+            generations={name: number for name, index in indexes.items() if (number := _known(partial(_live, index)))},
+        )  # fmt: skip
+
+
+def _live(index: VectorIndex | LexicalIndex) -> int:
+    return 0 if index.manifest is None else index.manifest.generation
+
+
+def _known(ask: Callable[[], int]) -> int | None:
+    try:
+        return ask()
+    except MemsvcError:
+        return None
+
+
+def _all_known(asked: Mapping[str, Callable[[], int]]) -> dict[str, int]:
+    return {name: value for name, ask in asked.items() if (value := _known(ask)) is not None}

@@ -1,0 +1,1 @@
+"""Group commit, commit pipelines and idempotent requests."""

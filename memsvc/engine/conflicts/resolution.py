@@ -1,0 +1,117 @@
+"""Resolve: what is in conflict, page by page, and the decisions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction, Resolution
+from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone, hydrated
+from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.ports.metadata import MetadataStore, Transaction
+
+_STATES = {
+    Resolution.CONFIRM: ConflictState.CONFIRMED,
+    Resolution.REJECT: ConflictState.REJECTED,
+    Resolution.KEEP_BOTH: ConflictState.KEPT_BOTH,
+}
+
+
+class Resolve:
+    """Shows conflicts and settles them, each decision one transaction."""
+
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, store: MetadataStore) -> None:
+        """Write by these parts, read from *store*."""
+        self._requests = requests
+        self._store = store
+        self._contradictions = Contradictions(drafting, recording)
+
+    def page(
+        self, scope: Scope, *, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
+    ) -> tuple[list[Contradiction], str]:
+        """Return the next *limit* conflicts of the scope, newest first, and the id to go on from; empty at the end.
+
+        Memories that are deleted, or private to another session, are None.
+        """
+        reach = Reach.from_scope(scope)
+        found = self._store.conflicts.page(
+            reach=reach, states=states, memory_id=memory_id, before=before, limit=limit + 1
+        )
+        shown = [_seen(one, scope) for one in hydrated(self._store.memories, found[:limit], reach)]
+        return shown, found[limit - 1].id if len(found) > limit else ""
+
+    def resolve(
+        self, scope: Scope, conflict_id: str, resolution: Resolution, options: WriteOptions
+    ) -> tuple[Contradiction, Written]:
+        """Settle an open conflict; return it with its memories, and the older one as it was written.
+
+        CONFIRM: the newer memory supersedes the older one. REJECT: the older one is ACTIVE again, the newer one is
+        ARCHIVED. KEEP_BOTH: both are ACTIVE. An older memory that is in another open conflict stays CONFLICTED.
+
+        Raises:
+            ConflictNotFoundError: It is not there for the scope.
+            ConflictSettledError: It is not open.
+            RequestIdReusedError: The request_id was used for another request.
+            MemoryNotFoundError: The request came before, and a memory was removed for good meanwhile.
+        """
+
+        def work(transaction: Transaction) -> list[Placed]:
+            return self._resolved(transaction, scope, conflict_id, resolution)
+
+        digest = digest_of(scope, conflict_id, resolution) if options.request_id else ""
+        request = Request("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
+        (older, newer), _ = self._requests.once(request, work)
+        if not isinstance(older, Written):
+            raise gone(older)
+        if not isinstance(newer, Written):
+            raise gone(newer)
+        conflict = older.conflicts[0].conflict
+        return _seen(Contradiction(conflict, older.memory, newer.memory), scope), older
+
+    def _resolved(
+        self, transaction: Transaction, scope: Scope, conflict_id: str, resolution: Resolution
+    ) -> list[Placed]:
+        conflict = transaction.get_conflict(conflict_id, reach=Reach.from_scope(scope))
+        older, newer = (None, None) if conflict is None else self._contradictions.settling.sides(transaction, conflict)
+        if conflict is None or older is None or newer is None:
+            raise ConflictNotFoundError(conflict_id)
+        if conflict.state is not ConflictState.OPEN:
+            raise ConflictSettledError(conflict_id, conflict.state.value)
+        settled = self._contradictions.settling.settled(conflict, _STATES[resolution])
+        transaction.settle_conflicts([settled])
+        older, newer = self._decided(transaction, older, newer, resolution)
+        shown = Contradiction(settled, older, newer)
+        return [Placed(older, Outcome.UPDATED, (shown,)), Placed(newer, Outcome.UPDATED)]
+
+    def _decided(
+        self, transaction: Transaction, older: Memory, newer: Memory, resolution: Resolution
+    ) -> tuple[Memory, Memory]:
+        settling = self._contradictions.settling
+        if resolution is Resolution.CONFIRM:
+            older, newer = self._contradictions.superseding.link(transaction, older, newer)
+            settling.after(transaction, [older])
+        elif resolution is Resolution.REJECT:
+            newer = settling.put(transaction, newer, Status.ARCHIVED)
+            settling.after(transaction, [newer])
+            older = settling.release(transaction, older)
+        else:
+            older = settling.release(transaction, older)
+        return older, newer
+
+
+def _seen(contradiction: Contradiction, scope: Scope) -> Contradiction:
+    conflict: Conflict = contradiction.conflict
+    return Contradiction(conflict, _shown(contradiction.older, scope), _shown(contradiction.newer, scope))
+
+
+def _shown(memory: Memory | None, scope: Scope) -> Memory | None:
+    if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
+        return None
+    return memory

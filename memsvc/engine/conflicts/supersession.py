@@ -1,0 +1,180 @@
+"""Supersession: both ends of the link are set together, and no chain ever closes to a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from memsvc.domain.errors import MemorySupersededError, SupersedeCycleError
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.engine.memories.recording import Recording
+from memsvc.ports.metadata import Transaction
+
+CHAIN = 1_000
+"""How many links are followed before a chain is taken for a ring."""
+
+
+class Superseding:
+    """Links memories within a transaction."""
+
+    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+        """Write by *recording*; *now* is the clock."""
+        self._recording = recording
+        self._now = now
+
+    def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
+        """Have *new* supersede *old*, both stored; return both as they are then.
+
+        *old* becomes DEPRECATED. What becomes of its key: see `inherited_key`. Of several that *new* supersedes, it
+        names the first. The old one is true until the new one is: see `boundary`.
+
+        Raises:
+            MemorySupersededError: *old* was superseded before.
+            SupersedeCycleError: *new* is *old*, or was superseded by it, at once or by way of others.
+        """
+        self.require_free(transaction, old, new)
+        deprecated = self.deprecate(transaction, old, new)
+        values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": inherited_key(old, new)}
+        return deprecated, self.changed(transaction, new, values | self.begun(deprecated, new))
+
+    def deprecate(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
+        """Set the old end of a link."""
+        values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id}
+        if shares_keys(old, new):
+            values["key"] = ""
+        ends = boundary(new, self._now())
+        if old.valid_to is None and (old.valid_from is None or old.valid_from < ends):
+            values["valid_to"] = ends
+        return self.changed(transaction, old, values)
+
+    def begun(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
+        """Return when *new* begins to be true, unless it says so itself: when what it supersedes ceased to be."""
+        ended = deprecated.valid_to
+        if new.valid_from is not None or ended is None or ended > self._now():
+            return {}
+        return {} if new.valid_to is not None and new.valid_to <= ended else {"valid_from": ended}
+
+    def relink(self, transaction: Transaction, memory: Memory) -> None:
+        """Make the links of a memory agree with the other ends, and let go of those that do not know of it.
+
+        Of several that it superseded it names another one then.
+        """
+        if memory.superseded_by_id:
+            successor = neighbour(transaction, memory, memory.superseded_by_id)
+            if successor is None:
+                memory = self.changed(transaction, memory, {"superseded_by_id": ""})
+            elif neighbour(transaction, successor, successor.supersedes_id) is None:
+                self.changed(transaction, successor, {"supersedes_id": memory.id})
+        if memory.supersedes_id:
+            old = neighbour(transaction, memory, memory.supersedes_id)
+            if old is None or old.superseded_by_id != memory.id:
+                others = transaction.superseded_by(memory.scope.owner, memory.id)
+                named = next((one.id for one in others if one.id not in memory.derived_from), "")
+                self.changed(transaction, memory, {"supersedes_id": named})
+
+    def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
+        """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
+        if not back.key or not old.superseded_by_id or back.superseded_by_id:
+            return
+        following = neighbour(transaction, old, old.superseded_by_id)
+        for _ in range(CHAIN):
+            if following is None:
+                return
+            if following.key == back.key and following.scope.project_id == back.scope.project_id:
+                self.changed(transaction, following, {"key": ""})
+                return
+            following = neighbour(transaction, following, following.superseded_by_id)
+
+    def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
+        """Raise when *new* cannot supersede *old*: see `link`."""
+        following: Memory | None = new
+        for _ in range(CHAIN):
+            if following is None:
+                break
+            if following.id == old.id:
+                raise SupersedeCycleError(old.id, new.id)
+            following = neighbour(transaction, following, following.superseded_by_id)
+        else:
+            raise SupersedeCycleError(old.id, new.id)
+        if old.superseded_by_id:
+            raise MemorySupersededError(old.id, old.superseded_by_id)
+
+    def close_gap(self, transaction: Transaction, gone: Memory) -> None:
+        """Link the neighbours of a memory that is about to be removed for good with each other.
+
+        What only it superseded stays DEPRECATED, and can be restored, since nothing takes its place any more. What was
+        true until *gone* was is true for as long as that would have been. What was merged into it stays
+        ARCHIVED, and can be restored.
+        """
+        after = neighbour(transaction, gone, gone.superseded_by_id)
+        olds = transaction.superseded_by(gone.scope.owner, gone.id)
+        merged = set(gone.derived_from) - {gone.supersedes_id}
+        for old in olds:
+            values: dict[str, Any] = {"superseded_by_id": ""}
+            if old.id not in merged:
+                values["superseded_by_id"] = "" if after is None else after.id
+                if old.valid_to is not None and old.valid_to == gone.valid_from:
+                    values["valid_to"] = gone.valid_to
+            self.changed(transaction, old, values)
+        if after is not None and after.supersedes_id == gone.id:
+            names = [old.id for old in olds if old.id not in merged]
+            named = gone.supersedes_id if gone.supersedes_id in names else next(iter(names), "")
+            self.changed(transaction, after, {"supersedes_id": named})
+
+    def changed(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
+        """Give a memory these *values* as its next revision, or leave it when it has them; return it as it is then."""
+        if all(getattr(before, name) == value for name, value in values.items()):
+            return before
+        after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
+        record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
+        transaction.update(before, record, ChangeAction.UPDATED)
+        return after
+
+
+def boundary(new: Memory, now: datetime) -> datetime:
+    """Return when *new* took the place of what it supersedes: when it began to be true or came about, else *now*."""
+    if new.valid_from is not None:
+        return new.valid_from
+    return now if new.event_time is None else min(new.event_time, now)
+
+
+def shares_keys(old: Memory, new: Memory) -> bool:
+    """Return whether a key means the same to both memories: it is a name within its project, and none elsewhere."""
+    return old.scope.project_id == new.scope.project_id
+
+
+def inherited_key(old: Memory, new: Memory) -> str:
+    """Return the key of *new* once it supersedes *old*: its own, else the old one's when both are of one project.
+
+    Of two projects each keeps its own: moved, the key would be lost to those who ask for it where it is known.
+    """
+    return new.key or (old.key if shares_keys(old, new) else "")
+
+
+def neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
+    """Return a memory that *memory* is linked with, held for this transaction; None when it is not there.
+
+    Links may lead into every project of the user, so it is looked for in all of them, and in no other user's.
+    """
+    scope = memory.scope
+    return within(transaction, memory_id, Reach(scope.owner, tuple(dict.fromkeys((scope.project_id, "")))))
+
+
+def within(transaction: Transaction, memory_id: str, reach: Reach) -> Memory | None:
+    """Return a memory of the owner of *reach*, whichever its project, held for this transaction.
+
+    It is looked for in the projects of *reach* first, which costs the least.
+    """
+    if not memory_id:
+        return None
+    near = transaction.get(memory_id, reach=reach)
+    if near is not None:
+        return near
+    far = transaction.stored(reach.owner, [memory_id]).get(memory_id)
+    if far is None:
+        return None
+    return transaction.get(memory_id, reach=Reach(reach.owner, (far.memory.scope.project_id,)))

@@ -1,0 +1,169 @@
+"""Finding memories that say the same: by their vectors, and then by their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import ConflictState
+from memsvc.domain.consolidation import MOST_MEMBERS, Group, may_be_merged, newest_first
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.filters import AnyOf, Field, conjunction
+from memsvc.domain.index_entries import Hit, View, row_of
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.engine.consolidation.alike import cohering
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.centring import means_of
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
+from memsvc.text.paraphrase import NOTHING, gist_of
+
+SLICE = 4
+"""How many searches wait at a time. Whoever else searches waits behind them: with 64 they waited for seconds."""
+REVISIONS = 100
+"""How far back a memory's own history is asked for consolidations that were undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A memory with what was found near it."""
+
+    seed: Memory
+    scores: Mapping[int, float]
+
+
+class Finding:
+    """Finds groups around given memories. It only reads."""
+
+    def __init__(self, store: MetadataStore, vectors: VectorIndex, embedding: Embedding, tier: RetrievalTier) -> None:
+        """Search *vectors* with the vectors that *embedding* knows; *store* knows the memories."""
+        self._store = store
+        self._vectors = vectors
+        self._embedding = embedding
+        self._entries = VectorEntries(embedding, tier)
+
+    def groups(
+        self,
+        seeds: Iterable[Memory],
+        threshold: float,
+        deadline: Deadline,
+        *,
+        is_ready: Callable[[Memory], bool] = lambda _: True,
+    ) -> list[Group]:
+        """Return the groups that the *seeds* are in, in their order; no memory is in two.
+
+        Members are at least *threshold* like the seed, *is_ready*, in no open conflict, and no two of them were parted
+        by undoing a consolidation.
+
+        Raises:
+            BackendUnavailableError: The index cannot be searched now.
+            DeadlineExceededError: The deadline passed first.
+        """
+        waiting = [seed for seed in seeds if _is_comparable(seed) and is_ready(seed)]
+        taken: set[str] = set()
+        groups: list[Group] = []
+        for start in range(0, len(waiting), SLICE):
+            COURTESY.give_way()
+            for found in self._near(waiting[start : start + SLICE], threshold, deadline):
+                group = self._group(found, taken, is_ready)
+                if group is not None:
+                    groups.append(group)
+                    taken.update(member.id for member in group.members)
+        return groups
+
+    def _near(self, seeds: Sequence[Memory], threshold: float, deadline: Deadline) -> list[_Found]:
+        """Return the rows near each seed with their similarity, its own left out."""
+        manifest = self._vectors.manifest
+        if manifest is None or manifest.model != self._embedding.model:
+            raise BackendUnavailableError("vectors (the index is being built)")
+        documents = self._store.feed.documents([seed.row for seed in seeds])
+        entries = self._entries.entries(documents, means_of(manifest))
+        pending = [
+            (seed, self._begin(seed, next(iter(entries[seed.row])), deadline))
+            for seed in seeds
+            if entries.get(seed.row)
+        ]
+        return [_Found(seed, _scores(seed, search.result(), threshold)) for seed, search in pending]
+
+    def _begin(self, seed: Memory, entry: VectorEntry, deadline: Deadline) -> PendingSearch:
+        where = conjunction(
+            AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
+            AnyOf(Field.KIND, (seed.kind.value,)),
+            AnyOf(Field.LAYER, (seed.layer.value,)),
+        )
+        return self._vectors.begin_search(
+            entry.vector,
+            view=View.CHUNK,
+            reach=own_reach(seed),
+            where=where,
+            limit=MOST_MEMBERS,
+            deadline=deadline,
+        )
+
+    def _group(self, found: _Found, taken: set[str], is_ready: Callable[[Memory], bool]) -> Group | None:
+        if found.seed.id in taken or not found.scores:
+            return None
+        near = self._store.memories.by_rows(list(found.scores), reach=own_reach(found.seed))
+        others = [one for one in newest_first(near.values()) if one.id not in taken and is_ready(one)]
+        members = cohering(found.seed, others)
+        if len(members) > 1:
+            members = self._free(members)
+        if len(members) < 2:  # noqa: PLR2004 - one alone is no group
+            return None
+        similarity = min(found.scores.get(member.row, 1.0) for member in members)
+        return Group(newest_first(members), similarity)
+
+    def _free(self, members: Sequence[Memory]) -> list[Memory]:
+        """Return those that are in no open conflict, and were not parted from another one by an undo."""
+        free: list[Memory] = []
+        parted: set[str] = set()
+        for member in members:
+            reach = own_reach(member)
+            was_in = self.left_consolidations(member)
+            is_in_conflict = self._store.conflicts.page(
+                reach=reach, states=(ConflictState.OPEN,), memory_id=member.id, before="", limit=1
+            )
+            if not is_in_conflict and parted.isdisjoint(was_in):
+                free.append(member)
+                parted |= was_in
+        return free
+
+    def left_consolidations(self, memory: Memory) -> set[str]:
+        """Return the ids of the memories that *memory* was once merged into, and is no more."""
+        if memory.revision < 3:  # noqa: PLR2004 - into one and out again takes two changes
+            return set()
+        past = self._store.memories.revisions(memory.id, reach=own_reach(memory), before=None, limit=REVISIONS)
+        return {
+            one.memory.superseded_by_id
+            for one in past
+            if one.memory.superseded_by_id and one.memory.status is Status.ARCHIVED
+        } - {memory.superseded_by_id}
+
+
+def own_reach(memory: Memory) -> Reach:
+    """Return the one project that a memory lives in."""
+    return Reach(memory.scope.owner, (memory.scope.project_id,))
+
+
+def unchanged_since(moment: datetime) -> Callable[[Memory], bool]:
+    """Return the test whether a memory was last changed before *moment*."""
+    return lambda memory: memory.update_time < moment
+
+
+def _is_comparable(memory: Memory) -> bool:
+    return may_be_merged(memory) and gist_of(memory.content, memory.speaker) is not NOTHING
+
+
+def _scores(seed: Memory, hits: Sequence[Hit], threshold: float) -> dict[int, float]:
+    scores: dict[int, float] = {}
+    for hit in hits:
+        row = row_of(hit.entry_id)
+        if row != seed.row and hit.score >= threshold:
+            scores[row] = max(hit.score, scores.get(row, hit.score))
+    return scores

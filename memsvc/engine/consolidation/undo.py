@@ -1,0 +1,157 @@
+"""Undoing a consolidation: its originals stand for themselves again, and the merged memory is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memsvc.domain.consolidation import SOURCE, given_back
+from memsvc.domain.errors import (
+    InvalidRequestError,
+    MemoryExistsError,
+    MemoryNotFoundError,
+    MemorySupersededError,
+    RevisionConflictError,
+    Violation,
+)
+from memsvc.domain.history import changed_fields
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.ports.metadata import MemoryReads, Transaction
+
+_OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})
+"""Fields of a merged memory that are not what it says."""
+
+
+class UndoConsolidation:
+    """Takes merged memories apart, each by one transaction."""
+
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+        """Write by these parts; *reads* knows what was before."""
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._reads = reads
+        self._settling = Settling(recording, drafting.now)
+
+    def undo(
+        self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions
+    ) -> tuple[Written, tuple[Written, ...]]:
+        """Undo the consolidation that made a memory, or archived it; return the merged memory and the originals.
+
+        The originals are what they were, but for what was changed of them since. The merged memory is DELETED, with
+        all of its revisions.
+
+        Raises:
+            MemoryNotFoundError: The memory is not there for the scope.
+            InvalidRequestError: No consolidation made it, it was undone already, or a conflict over it is open.
+            RevisionConflictError: The merged memory says something else than when it was made, and no revision was
+                expected (0), or its revision is not the expected one.
+            MemorySupersededError: Another memory took the place of the merged one; that is to be undone first.
+            MemoryExistsError: Another memory took the key of an original meanwhile.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, memory_id, expected_revision) if options.request_id else ""
+        request = Request("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
+
+        def work(transaction: Transaction) -> list[Placed]:
+            merged = self._merged(transaction, scope, memory_id)
+            return self._undo(transaction, merged, expected_revision)
+
+        results, _ = self._requests.once(request, work)
+        written: list[Written] = []
+        for result in results:
+            if not isinstance(result, Written):
+                raise gone(result)
+            written.append(result)
+        return written[0], tuple(written[1:])
+
+    def _merged(self, transaction: Transaction, scope: Scope, memory_id: str) -> Memory:
+        """Return the memory that a consolidation made: the one that is named, or what one of its originals became."""
+        reach = Reach.from_scope(scope)
+        memory = transaction.get(memory_id, reach=reach)
+        if memory is None or not visible(memory, scope):
+            raise MemoryNotFoundError(memory_id)
+        if self._made_of(memory):
+            return memory
+        merged = transaction.get(memory.superseded_by_id, reach=reach) if memory.superseded_by_id else None
+        if merged is not None and memory.id in self._made_of(merged):
+            return merged
+        raise InvalidRequestError([Violation("id", "Names a memory that no consolidation made or archived.")])
+
+    def _made_of(self, memory: Memory) -> tuple[str, ...]:
+        """Return the ids of what a consolidation made *memory* of, whatever was changed of it since; or none."""
+        first = self._as_made(memory)
+        return first.derived_from if first is not None and first.source == SOURCE else ()
+
+    def _as_made(self, memory: Memory) -> Memory | None:
+        return memory if memory.revision == 1 else self._reads.revision(memory.id, 1, reach=own_reach(memory))
+
+    def _require_expected(self, merged: Memory, expected_revision: int) -> None:
+        made = self._as_made(merged)
+        says_something_else = made is not None and not _OF_OTHERS.issuperset(changed_fields(made, merged))
+        if expected_revision not in {0, merged.revision} or (expected_revision == 0 and says_something_else):
+            raise RevisionConflictError(merged.id, expected_revision or 1, merged.revision)
+
+    def _undo(self, transaction: Transaction, merged: Memory, expected_revision: int) -> list[Placed]:
+        if merged.superseded_by_id:
+            raise MemorySupersededError(merged.id, merged.superseded_by_id)
+        if transaction.open_conflicts(merged.scope.owner, [merged.id]):
+            description = "Names a memory in an open conflict: settle that first; ListConflicts shows it."
+            raise InvalidRequestError([Violation("id", description)])
+        reach = own_reach(merged)
+        found = [transaction.get(memory_id, reach=reach) for memory_id in self._made_of(merged)]
+        originals = [one for one in found if one is not None and one.superseded_by_id == merged.id]
+        if not originals:
+            raise InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
+        self._require_expected(merged, expected_revision)
+        deleted = self._deleted(transaction, merged)
+        return [Placed(deleted, Outcome.UPDATED), *self._given_back(transaction, originals)]
+
+    def _deleted(self, transaction: Transaction, merged: Memory) -> Memory:
+        now = self._drafting.now()
+        after = replace(merged, status=Status.DELETED, supersedes_id="", update_time=now, revision=merged.revision + 1)
+        action = ChangeAction.UPDATED if merged.status is Status.DELETED else ChangeAction.DELETED
+        transaction.update(merged, self._recording.record(merged, after), action)
+        self._settling.after(transaction, [after])
+        return after
+
+    def _given_back(self, transaction: Transaction, originals: Sequence[Memory]) -> list[Placed]:
+        now = self._drafting.now()
+        placed: list[Placed] = []
+        for before in originals:
+            after = given_back(before, self._past(before), now)
+            if after.key and after.status not in UNNAMED:
+                _require_free_key(transaction, after)
+            # Beside another memory of the same content it may stand, as it did before.
+            record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+            transaction.update(before, record, ChangeAction.UPDATED)
+            placed.append(Placed(after, Outcome.UPDATED))
+        return placed
+
+    def _past(self, original: Memory) -> Memory:
+        """Return an original as it was before it was archived for what it is superseded by."""
+        reach, before = own_reach(original), None
+        while past := self._reads.revisions(original.id, reach=reach, before=before, limit=REVISIONS):
+            for one in past:
+                if one.memory.superseded_by_id != original.superseded_by_id:
+                    return one.memory
+            before = past[-1].memory.revision
+        # It was archived by its very first revision: somebody imported it so.
+        return replace(original, status=Status.ACTIVE, superseded_by_id="")
+
+
+def _require_free_key(transaction: Transaction, memory: Memory) -> None:
+    name = (memory.scope.project_id, memory.key)
+    bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
+    if bearer is not None and bearer.id != memory.id:
+        raise MemoryExistsError(bearer.id, key=memory.key)

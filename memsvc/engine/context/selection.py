@@ -1,0 +1,177 @@
+"""Choosing what a section shows: as much as it has room for, and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memsvc.domain.budget import Allowance
+from memsvc.domain.context import Held, Item, Reason, Section
+from memsvc.domain.limits import SNIPPET_MAX
+from memsvc.domain.memory import Memory
+from memsvc.domain.search import SearchHit
+from memsvc.engine.context.ledger import Ledger
+from memsvc.engine.context.rendering import CHARS_A_TOKEN, NO_LINE, Line, Lines, least_room, most_of
+from memsvc.engine.context.sources import happened
+from memsvc.engine.context.told import Told
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A memory that a section might show.
+
+    Attributes:
+        part: What to show of it when it is too long.
+    """
+
+    memory: Memory
+    part: str = ""
+    score: float = 0.0
+
+
+_Choice = tuple[Offer, Line]
+_FRONT_TOKENS = 80
+"""Citation, date, age and origin take no more."""
+_COMPLETE = frozenset({Section.SESSION})
+"""A conversation is shown with its repetitions; what repeats a line of it elsewhere is not."""
+
+
+class Choosing:
+    """Fills the sections of one context, one after another."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        ledger: Ledger,
+        allowance: Allowance,
+        told: Told,
+        earlier: Mapping[str, Held] | None = None,
+        coming: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
+    ) -> None:
+        """Spend of *allowance*, keep the books in *ledger*, show nothing that was *told*.
+
+        *earlier* is what the receiver holds already, *coming* returns what a later section would show, if known.
+        """
+        self._coming = coming
+        self._lines = lines
+        self._ledger = ledger
+        self._allowance = allowance
+        self._earlier = earlier or {}
+        self._told = told
+
+    def in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
+        """Choose and show memories in the order given; of those that say the same, the one changed last.
+
+        One that has no room is passed over.
+        """
+        groups = [[Offer(memory) for memory in group] for group in self._told.groups(memories)]
+        yield from self._shown(section, self._chosen(section, groups))
+
+    def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
+        """Choose the newest that have room, without a gap, and show them in the order given, the newest last."""
+        groups = [[Offer(memory)] for memory in reversed(memories)]
+        yield from self._shown(section, self._chosen(section, groups, may_have_gaps=False)[::-1])
+
+    def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
+        """Choose the hits that fit best and have room, and show them by date."""
+        chosen = self._chosen(section, [[Offer(hit.memory, _part(hit), hit.score)] for hit in hits])
+        yield from self._shown(section, sorted(chosen, key=lambda pair: happened(pair[0].memory)))
+
+    def _chosen(
+        self, section: Section, groups: Sequence[Sequence[Offer]], *, may_have_gaps: bool = True
+    ) -> list[_Choice]:
+        """Return those that have room together, the first ones first, with their lines; of each group at most one."""
+        room = self._room(section, groups)
+        most = most_of(room)
+        chosen: list[_Choice] = []
+        for number, group in enumerate(groups):
+            if section not in _COMPLETE and self._told.twin(group[0].memory) is not None:
+                self._leave_out(section, Reason.DUPLICATE, group)
+                continue
+            choice = self._fitting(section, group, most=min(most, room))
+            if choice is not None:
+                chosen.append(choice)
+                room -= choice[1].tokens
+                self._told.add(choice[0].memory)
+                self._leave_out(section, Reason.DUPLICATE, [offer for offer in group if offer is not choice[0]])
+                continue
+            for left in [group] if may_have_gaps else groups[number:]:
+                self._leave_out(section, Reason.BUDGET, left)
+            if not may_have_gaps:
+                break
+        return chosen
+
+    def _room(self, section: Section, groups: Sequence[Sequence[Offer]]) -> int:
+        """Return what a section may spend on lines; others are asked what they can spare only when it is short."""
+        room = self._allowance.open(section)
+        if sum(_most_tokens(group[0].memory) for group in groups) > room:
+            room = self._allowance.open(section, self._need)
+        return room - (self._lines.heading(section).tokens if groups else 0)
+
+    def _need(self, section: Section, own: int) -> int:
+        """Return what a later section needs: at most its own share, and all of it where that is not known."""
+        memories = self._coming(section)
+        if memories is None or sum(len(one.content) for one in memories) >= own * CHARS_A_TOKEN:
+            return own
+        heading = needed = self._lines.heading(section).tokens if memories else 0
+        longest = 0
+        for memory in memories:
+            line = self._lines.line(section, memory, most=own)
+            if line is None or needed >= own:
+                return own
+            needed += line.tokens
+            longest = max(longest, line.tokens)
+        return min(max(needed, heading + least_room(longest)), own)
+
+    def _fitting(self, section: Section, group: Sequence[Offer], *, most: int) -> _Choice | None:
+        for offer in group:
+            if line := self._lines.line(section, offer.memory, most=most, part=offer.part):
+                return offer, line
+        return None
+
+    def _leave_out(self, section: Section, reason: Reason, offers: Sequence[Offer]) -> None:
+        self._ledger.leave_out(section, reason, [offer.memory.id for offer in offers])
+
+    def _shown(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
+        """Take lines into the books, and yield their items but for those that the earlier context holds."""
+        counts = self._ledger.counts.setdefault(section, [0, 0])
+        heading = self._lines.heading(section)
+        if chosen:
+            self._allowance.spend(heading.tokens)
+        for offer, line in chosen:
+            memory = offer.memory
+            # What is unchanged costs its part of the budget of the whole, and no token of the delta.
+            self._allowance.spend(line.tokens)
+            held = Held(section, memory.revision, line.excerpt)
+            self._ledger.holds[memory.id] = held
+            before = self._earlier.get(memory.id)
+            if before is not None and before.covers(held):
+                self._ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
+                continue
+            above = heading if not counts[0] else NO_LINE
+            item = Item(
+                section,
+                memory.id,
+                memory.revision,
+                above.text + line.text,
+                above.tokens + line.tokens,
+                offer.score,
+                is_excerpt=bool(line.excerpt),
+                heading_chars=len(above.text),
+                held=held,
+            )
+            counts[0] += 1
+            counts[1] += item.token_count
+            self._ledger.texts.append(item.text)
+            yield item
+
+
+def _most_tokens(memory: Memory) -> int:
+    """Return a number of tokens that a memory's line does not exceed: none has less than a byte."""
+    text = f"{memory.content}{memory.title}{memory.speaker}"
+    return _FRONT_TOKENS + (len(text) if text.isascii() else len(text.encode(errors="replace")))
+
+
+def _part(hit: SearchHit) -> str:
+    """Return what to show of a long memory: the piece that fits the query."""
+    return hit.snippet if len(hit.memory.content) > SNIPPET_MAX else ""

@@ -1,0 +1,99 @@
+"""Where the memories of a context come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
+from memsvc.domain.essentials import is_in_use
+from memsvc.domain.limits import SNIPPET_MAX
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import SearchQuery
+from memsvc.engine.context.core_memories import Core
+from memsvc.ports.metadata import MemoryReads
+
+SESSION_MESSAGES = 1_000
+RECENT_MEMORIES = 500
+"""More than these are not looked at."""
+
+
+class Gathers(Protocol):
+    """Reads what each section is chosen from. Safe to use from several threads."""
+
+    def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of a project, or with "" the global ones, the most important first.
+
+        There may be one more of each than `LIST`.
+        """
+        ...
+
+    def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the newest messages and private memories of the scope's session, in the order of writing.
+
+        There may be one more than `SESSION_MESSAGES`.
+        """
+        ...
+
+    def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the project's SHORT_TERM memories that were changed lately, the latest last.
+
+        There may be one more than `RECENT_MEMORIES`.
+        """
+        ...
+
+
+class Gathering:
+    """`Gathers` from what is there now."""
+
+    def __init__(self, reads: MemoryReads, core: Core) -> None:
+        self._reads = reads
+        self._core = core
+
+    def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
+        """Return the core and the active memories of a project."""
+        return self._core.standing(query.scope.owner, project)
+
+    def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the newest messages and private memories of the scope's session, in the order of writing."""
+        scope = query.scope
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        rows = self._reads.session_rows(scope.session_id, reach=reach, now=now, limit=SESSION_MESSAGES + 1)
+        return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
+
+    def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
+        """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
+        reach = Reach.from_scope(query.scope, Visibility.PROJECT)
+        since = now - timedelta(days=RECENT_DAYS)
+        rows = self._reads.recent_rows(since=since, reach=reach, now=now, limit=RECENT_MEMORIES + 1)
+        return sorted(self._in_use(rows, reach, now), key=happened)
+
+    def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
+        """Return the memories of these rows that are in use still, when they are read."""
+        return [memory for memory in self._reads.by_rows(rows, reach=reach).values() if is_in_use(memory, now)]
+
+
+def search_of(query: ContextQuery) -> SearchQuery:
+    """Return the search for what the query retrieves."""
+    return SearchQuery(
+        scope=query.scope,
+        text=query.text,
+        vector=query.vector,
+        selection=query.selection,
+        min_score=query.min_score,
+        limit=query.relevant_limit,
+        snippet_chars=SNIPPET_MAX,
+        known_time=None if query.as_of is None else query.as_of.known_time,
+    )
+
+
+def section_of(memory: Memory, scope: Scope) -> Section:
+    """Return where a retrieved memory belongs."""
+    return Section.GLOBAL if not memory.scope.project_id and scope.project_id else Section.LONG_TERM
+
+
+def happened(memory: Memory) -> tuple[datetime, int]:
+    """Return when it happened or was written, to sort by."""
+    return memory.event_time or memory.create_time, memory.row

@@ -1,0 +1,131 @@
+"""Sweep: expired files go, and blobs that no file uses."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from memsvc.domain.errors import MemsvcError
+from memsvc.domain.files import File
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.ports.blobs import Blob, BlobStore
+from memsvc.ports.files import FileReads
+from memsvc.ports.metadata import Transaction
+
+BATCH = 100
+"""Files or blobs looked at in one step."""
+GRACE = timedelta(hours=1)
+"""How long a blob without a file is left alone: its upload may be just about to end, in another process too."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep removed, or would remove."""
+
+    expired_files: int = 0
+    orphan_blobs: int = 0
+    orphan_bytes: int = 0
+
+
+class Sweep:
+    """Finds and removes what nobody needs any more."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        files: FileReads,
+        blobs: BlobStore,
+        keeping: Keeping,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Look into *files* and *blobs*; *now* is the clock."""
+        self._committer = committer
+        self._files = files
+        self._blobs = blobs
+        self._keeping = keeping
+        self._now = now
+
+    def run(self, *, grace: timedelta = GRACE, is_dry_run: bool = False) -> Swept:
+        """Remove expired files, and blobs without files that were put longer ago than *grace*; say how much.
+
+        Raises:
+            BackendUnavailableError: A store cannot be reached; the rest stays for the next time.
+        """
+        expired = self._count_expired() if is_dry_run else self._remove_expired()
+        count = size = 0
+        for blob in self.orphans(grace=grace):
+            if is_dry_run or self._keeping.remove_unused([blob.sha256]):
+                count, size = count + 1, size + blob.size_bytes
+        return Swept(expired, count, size)
+
+    def orphans(self, *, grace: timedelta = GRACE) -> Iterator[Blob]:
+        """Yield the blobs that no file uses and that were put longer ago than *grace*."""
+        latest = self._now() - grace
+        yield from without_files((blob for blob in self._blobs.blobs() if blob.put_time <= latest), self._files)
+
+    def broken(self) -> Iterator[File]:
+        """Yield the files of all owners whose blob is lost although their content was here, the oldest first."""
+        after = 0
+        while part := self._files.every(after=after, limit=BATCH):
+            for file in part:
+                COURTESY.give_way()
+                if file.has_content and self._blobs.find(file.sha256) is None:
+                    yield file
+            after = part[-1].row
+
+    def _count_expired(self) -> int:
+        return len(self._files.expired(now=self._now(), limit=1_000_000))
+
+    def _remove_expired(self) -> int:
+        removed, now = 0, self._now()
+        while part := self._files.expired(now=now, limit=BATCH):
+            removed += self._committer.submit(_deleting(part)).value
+            self._keeping.try_to_remove_unused(file.sha256 for file in part)
+        return removed
+
+
+def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
+    """Yield those of *blobs* that no file uses; the upload of one may be just about to end."""
+    while part := list(islice(blobs, BATCH)):
+        COURTESY.give_way()
+        used = files.referred(blob.sha256 for blob in part)
+        yield from (blob for blob in part if blob.sha256 not in used)
+
+
+def _deleting(files: Sequence[File]) -> Callable[[Transaction], int]:
+    return lambda transaction: transaction.files.delete(files)
+
+
+class Sweeper:
+    """A thread that sweeps now and then."""
+
+    def __init__(self, sweep: Sweep, seconds: float) -> None:
+        """Sweep every so many *seconds*, the first time that long after the start."""
+        self._sweep = sweep
+        self._seconds = seconds
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memsvc-files", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; a sweep under way is waited for."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._seconds):
+            try:
+                swept = self._sweep.run()
+            except MemsvcError:
+                log.warning("the files could not be swept; it is tried again later", exc_info=True)
+            else:
+                if swept != Swept():
+                    log.info("files were swept: %s", swept)

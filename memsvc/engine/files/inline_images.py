@@ -1,0 +1,132 @@
+"""Images in contents become files of the category memory (requirement V7)."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_refs import written
+from memsvc.domain.files import File, FileCategory, is_expired
+from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
+from memsvc.domain.memory import FileRef
+from memsvc.domain.scope import Scope
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.memories.lifting import NothingAside, SetAside
+from memsvc.ports.blobs import BlobStore
+from memsvc.ports.metadata import Transaction
+from memsvc.text.file_refs import with_references
+from memsvc.text.inline_images import InlineImage, inline_images
+
+_NAMESPACE = uuid.UUID("5f1c8a52-9c1e-5d0f-8b0a-6c1f3a7f2f2e")
+
+
+class InlineImages:
+    """Keeps images of contents; one image in one project is one file, however often it is written."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        blobs: BlobStore,
+        keeping: Keeping,
+        fault_of: Callable[[str, int], str],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Put into *blobs*; *fault_of* says why a media type of so many bytes may not be kept, or nothing."""
+        self._committer = committer
+        self._blobs = blobs
+        self._keeping = keeping
+        self._fault_of = fault_of
+        self._now = now
+
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
+        """Return *content* with references in the place of its images: see `memsvc.engine.memories.lifting`."""
+        images = inline_images(content)
+        if not images:
+            return NothingAside(content)
+        violations = [Violation(field, fault) for fault in self._faults(images)]
+        if violations:
+            raise InvalidRequestError(violations)
+        text = with_references(content, images, lambda image: _ref(scope, image))
+        # Of equal images the first one gives its description as the name of the file.
+        return _ImagesAside(text, {written(_ref(scope, image)): image for image in reversed(images)}, self._kept)
+
+    def _faults(self, images: list[InlineImage]) -> Iterator[str]:
+        if len(images) > INLINE_IMAGES:
+            yield f"holds {len(images)} images; at most {INLINE_IMAGES} are allowed: upload them, and refer to them"
+        for number, image in enumerate(images[:INLINE_IMAGES], start=1):
+            if image.data is None:
+                yield f"holds an image, number {number}, whose bytes are not valid base64"
+            elif fault := self._fault_of(image.media_type, len(image.data)):
+                yield f"holds an image, number {number}, that cannot be kept: {fault}"
+
+    def _kept(self, scope: Scope, image: InlineImage) -> FileRef:
+        data, ref = image.data or b"", _ref(scope, image)
+        sha256 = _digest(image)
+        file = File(
+            id=ref.id,
+            scope=scope,
+            category=FileCategory.MEMORY,
+            name=_name(image),
+            media_type=image.media_type,
+            size_bytes=len(data),
+            sha256=sha256,
+            create_time=self._now(),
+        )
+
+        def work(transaction: Transaction) -> None:
+            transaction.files.fill(scope.owner, sha256)
+            known = transaction.files.stored(scope.owner, [file.id]).get(file.id)
+            if known is not None and is_expired(known, file.create_time):
+                transaction.files.delete([known])
+                known = None
+            if known is None:
+                transaction.files.insert(file)
+
+        is_kept = False
+        try:
+            with self._blobs.stage() as staged:
+                staged.write([data])
+                with self._keeping.held(sha256):
+                    staged.put()
+                    self._committer.submit(work)
+                    is_kept = True
+        finally:
+            if not is_kept:
+                self._keeping.try_to_remove_unused([sha256])
+        return ref
+
+
+@dataclass(frozen=True, slots=True)
+class _ImagesAside:
+    """A text, its images by the references that stand for them, and how to keep one."""
+
+    text: str
+    images: Mapping[str, InlineImage]
+    keep: Callable[[Scope, InlineImage], FileRef]
+
+    def kept(self, scope: Scope, content: str) -> str:
+        for reference, image in self.images.items():
+            if reference in content:
+                content = content.replace(reference, written(self.keep(scope, image)))
+        return content
+
+
+def _ref(scope: Scope, image: InlineImage) -> FileRef:
+    name = f"{scope.owner}\0{scope.project_id}\0{image.media_type}\0{_digest(image)}"
+    return FileRef(FileCategory.MEMORY.value, str(uuid.uuid5(_NAMESPACE, name)))
+
+
+def _digest(image: InlineImage) -> str:
+    return hashlib.sha256(image.data or b"").hexdigest()
+
+
+def _name(image: InlineImage) -> str:
+    """Return what an image is called: as its description says, with the ending of its type."""
+    ending = image.media_type.removeprefix("image/").partition("+")[0]
+    label = "".join(char for char in image.alt if char.isprintable()).strip() or "image"
+    return f"{label[: FILE_NAME - len(ending) - 1]}.{ending}"

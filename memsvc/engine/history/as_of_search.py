@@ -1,0 +1,246 @@
+"""Searching what was known at a moment: the indexes for what has not changed since, revisions for the rest.
+
+The indexes hold memories as they are. So they are asked with a filter that leaves out what changed since, and the
+memories that did change are read from their revisions as they were, filtered, and scored here by the same measures:
+words by BM25, meaning by the vectors still stored from when those texts were indexed, keywords by the formula of
+their table. What comes out goes through the same fusion and ranking as any search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memsvc.domain.errors import MemsvcError
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
+from memsvc.domain.index_entries import Hit, LexicalEntry, View, entry_id
+from memsvc.domain.indexing import Chunk, Document
+from memsvc.domain.matching import memory_matches
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach
+from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
+from memsvc.engine.history.bm25 import bm25
+from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.past import Past
+from memsvc.engine.indexing.views import lexical_entries
+from memsvc.engine.records.memory_builder import chunks_of
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.search.asked import Asked
+from memsvc.engine.search.retrieval import Retrieved, table_terms
+from memsvc.engine.search.search import Readers
+from memsvc.engine.search.sources import Retrieves
+from memsvc.ports.candidates import Candidates, Rows
+from memsvc.ports.change_feed import IndexFeed
+from memsvc.ports.metadata import MemoryReads
+
+LOOKED_BACK_AT = 10_000
+"""How many memories that changed since are looked back at: the newest; the reply says when there were more."""
+EXCLUDED_BY_ROW = 2_000
+"""So many changed memories are named to the indexes; more are kept out by their update_time, which is slower."""
+PARTIAL = "PARTIAL"
+_PER_WEIGHT, _PER_MATCH = 0.3, 0.2
+
+
+class LookingBack:
+    """Makes, for a search with a known_time, readers of what was known then."""
+
+    def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: PastVectors) -> None:
+        """Look back by *reads*; *feed* tells the words of memories that did not change."""
+        self._reads = reads
+        self._feed = feed
+        self._vectors = vectors
+
+    def readers(self, query: SearchQuery, readers: Readers) -> Readers:
+        """Return *readers* as they would have been at the query's known_time."""
+        assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
+        reach = Reach.from_scope(query.scope, query.selection.visibility)
+        past = Past(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
+        states = PastStates(past, LOOKED_BACK_AT)
+        retrieval = PastRetrieval(readers.retrieval, states, self._feed, self._vectors)
+        reads = PastReads(states)
+        return replace(
+            readers,
+            reads=reads,
+            retrieval=retrieval,
+            ranker=readers.ranker.over(reads),
+            refining=readers.refining.over(reads),
+            accesses=Nobody(),
+        )
+
+
+class Nobody:
+    """Looking back is no access."""
+
+    def note(self, ids: Iterable[str]) -> None:
+        """Forget it."""
+
+
+class PastStates:
+    """The memories that changed since, as they were: read once for a search, when it first needs them."""
+
+    def __init__(self, past: Past, most: int) -> None:
+        self.past = past
+        self._most = most
+        self.rows: list[int] = []
+        self.documents: dict[int, Document] = {}
+        self.is_partial = False
+
+    def look(self, asked: Asked) -> None:
+        """Read them, those that pass the filter, until the deadline or the limit."""
+        rows = self.rows = self.past.changed_rows()
+        self.is_partial = len(rows) > self._most
+        found: list[Memory] = []
+        for part in self.past.states(rows[-self._most :]):
+            found += [one for one in part if one.status is not Status.DELETED and memory_matches(asked.where, one)]
+            if asked.deadline.passed():
+                self.is_partial = True
+                break
+        before = self._lines_before(found)
+        for memory in found:
+            previous = None if memory.previous_row is None else before.get(memory.previous_row)
+            self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _sole(memory), previous)
+
+    @property
+    def unchanged(self) -> Filter:
+        """Return the filter that leaves out what changed since."""
+        if len(self.rows) > EXCLUDED_BY_ROW:
+            return self.past.unchanged
+        return Not(AnyOf(Field.ROW, tuple(self.rows))) if self.rows else And(())
+
+    def _lines_before(self, memories: Sequence[Memory]) -> dict[int, Memory]:
+        rows = [memory.previous_row for memory in memories if memory.previous_row is not None]
+        lines = (line for part in self.past.states(rows) for line in part)
+        return {line.row: line for line in lines if line.status is not Status.DELETED}
+
+
+class PastReads:
+    """`memsvc.engine.search.sources.HitReads` of what was known then."""
+
+    def __init__(self, states: PastStates) -> None:
+        self._states = states
+        self._reads = states.past.reads
+
+    def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
+        """Return what ranking needs to know."""
+        documents, wanted = self._states.documents, [int(row) for row in rows]
+        live = self._reads.candidates([row for row in wanted if row not in documents], reach=reach)
+        then = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
+        return live.joined(then)
+
+    def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
+        """Return memories as they were; one that changed while the search was under way too."""
+        documents, moment = self._states.documents, self._states.past.moment
+        live = self._reads.by_rows([row for row in rows if row not in documents], reach=reach)
+        late = [row for row, memory in live.items() if memory.update_time > moment]
+        then = self._reads.known_at(late, moment, reach=reach) if late else {}
+        found = {row: then.get(row) if row in late else memory for row, memory in live.items()}
+        found |= {row: documents[row].memory for row in rows if row in documents}
+        return {row: memory for row, memory in found.items() if memory is not None}
+
+    def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
+        """Return chunks of what was there then."""
+        documents = self._states.documents
+        live = self._reads.chunks([name for name in wanted if name[0] not in documents])
+        then = {
+            (row, chunk.ordinal): chunk
+            for row in {row for row, _ in wanted} & documents.keys()
+            for chunk in documents[row].chunks
+            if len(documents[row].chunks) > 1
+        }
+        return live | {name: then[name] for name in wanted if name in then}
+
+
+class PastRetrieval:
+    """`memsvc.engine.search.sources.Retrieves`: the live retrievers, and what they no longer hold."""
+
+    def __init__(self, live: Retrieves, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
+        self._live = live
+        self._states = states
+        self._feed = feed
+        self._vectors = vectors
+        self._has_looked = False
+
+    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:  # noqa: ARG002
+        """Return what the retrievers would have found then; nothing is told early."""
+        if not self._has_looked:
+            self._states.look(asked)
+            self._has_looked = True
+        found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
+        if self._states.documents:
+            with COURTESY.first():
+                self._add(asked, found)
+        if self._states.is_partial:
+            message = (
+                f"Too much changed since: of the changed memories the newest {LOOKED_BACK_AT} at most were searched."
+            )
+            found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
+        return found
+
+    def _add(self, asked: Asked, found: Retrieved) -> None:
+        answered = found.asked - {lost.retriever for lost in found.degraded}
+        documents = list(self._states.documents.values())
+        words = [entry for document in documents for entry in lexical_entries(document)] if found.terms else []
+        matching = bm25(words, found.terms)
+        if Retriever.BM25 in answered and matching:
+            found.bm25 = self._together(found, words)[: asked.depth]
+        if Retriever.KEYWORD_TABLE in answered:
+            hits = [*found.keyword_table, *_keyword_hits(documents, table_terms(asked.query))]
+            found.keyword_table = _best(hits, asked.depth)
+        if Retriever.DENSE in answered:
+            self._add_dense(asked, found, matching)
+
+    def _together(self, found: Retrieved, words: Sequence[LexicalEntry]) -> list[Hit]:
+        """Score what the index found anew beside the rest: scores of two collections do not compare."""
+        ids = {hit.entry_id for hit in found.bm25}
+        live = self._feed.documents(sorted({hit.entry_id >> _ROW_SHIFT for hit in found.bm25}))
+        entries = [entry for document in live for entry in lexical_entries(document) if entry.entry_id in ids]
+        hits = bm25([*entries, *words], found.terms)
+        # A word that the index found by its likeness holds none of the terms, and comes last.
+        seen = {hit.entry_id for hit in hits}
+        return [*hits, *(Hit(hit.entry_id, 0.0) for hit in found.bm25 if hit.entry_id not in seen)]
+
+    def _add_dense(self, asked: Asked, found: Retrieved, matching: Sequence[Hit]) -> None:
+        first = [hit.entry_id >> _ROW_SHIFT for hit in matching]
+        try:
+            hits, is_partial = self._vectors.nearest(asked.query, self._states.documents, first)
+        except MemsvcError as error:
+            found.degraded.append(Degraded(Retriever.DENSE, "FAILED", error.message))
+            return
+        for view, more in hits.items():
+            found.dense[view] = _best([*found.dense.get(view, ()), *more], asked.depth)
+        if is_partial:
+            message = "Some of what changed since was compared by its words alone: its vectors are not stored."
+            found.degraded.append(Degraded(Retriever.DENSE, PARTIAL, message))
+
+
+_ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """The matched keywords of one memory."""
+
+    row: int
+    weights: Sequence[float]
+
+    @property
+    def hit(self) -> Hit:
+        score = _PER_WEIGHT * sum(self.weights) + _PER_MATCH * len(self.weights)
+        return Hit(entry_id(self.row, View.CHUNK, 0), min(score, 1.0))
+
+
+def _keyword_hits(documents: Iterable[Document], terms: Iterable[str]) -> list[Hit]:
+    wanted = frozenset(terms)
+    matches = (
+        _Match(document.memory.row, [word.weight for word in document.memory.keywords if word.term in wanted])
+        for document in documents
+    )
+    return [match.hit for match in matches if match.weights]
+
+
+def _best(hits: Iterable[Hit], limit: int) -> list[Hit]:
+    return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
+
+
+def _sole(memory: Memory) -> tuple[Chunk]:
+    return (Chunk(0, memory.content, (), 1, memory.content.count("\n") + 1),)

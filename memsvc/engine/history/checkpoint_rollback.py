@@ -1,0 +1,358 @@
+"""Rolling a whole project back to a checkpoint: part by part, each part one transaction, nothing lost.
+
+A memory goes back by a new revision that says what it said then; one that is new since is deleted softly. So a rollback
+is a change like any other, and the moment before it gets a checkpoint of its own, to which it can be rolled back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from memsvc.domain.clock import Deadline, from_micros, to_micros
+from memsvc.domain.errors import CheckpointNotFoundError, DeadlineExceededError
+from memsvc.domain.history import Checkpoint, DifferenceKind, Kept, RollbackReport, Unreturned, difference_of
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Kind, Memory, Status
+from memsvc.domain.scope import Scope
+from memsvc.domain.visibility import visible
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.conflicts.rollback import Mending, in_question
+from memsvc.engine.history.checkpoints import in_scope
+from memsvc.engine.history.past import SLICE, Past
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.returning import action_of, rolled_back
+from memsvc.engine.sessions.append import SOURCE
+from memsvc.ports.metadata import MetadataStore, Transaction
+
+PART = 200
+"""How many memories one transaction rolls back: others write in between."""
+TOLD = 100
+"""How many of the memories that could not be rolled back are named."""
+_METHOD = "RollbackToCheckpoint"
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A memory that is to go back, and whether that makes it go away: what it said then is read when it is needed."""
+
+    memory_id: str
+    row: int
+    goes_away: bool
+
+
+@dataclass(slots=True)
+class _Run:
+    """One rollback at work. What was known at *started* goes back, and nothing that was written later.
+
+    *unsettled* are the ids of memories whose conflicts and links are to be mended once all have gone back.
+    """
+
+    scope: Scope
+    request: Request
+    checkpoint: Checkpoint
+    started: datetime
+    undo: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+    unreturned: list[Unreturned] = field(default_factory=list)
+    unreturned_count: int = 0
+    released: set[str] = field(default_factory=set)
+    unsettled: set[str] = field(default_factory=set)
+    position: int = 0
+
+    def copy(self) -> _Run:
+        """Return a run that can be changed without this one: a part may have to be done twice."""
+        own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
+        return replace(own, released=set(self.released), unsettled=set(self.unsettled))
+
+    def leave(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
+        """Note a memory that stays as it is."""
+        self.unreturned_count += 1
+        if len(self.unreturned) < TOLD:
+            self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
+
+    def report(self) -> RollbackReport:
+        """Return what was done so far."""
+        return RollbackReport(
+            checkpoint=self.checkpoint,
+            counts={DifferenceKind(name): count for name, count in self.counts.items() if count},
+            unreturned=tuple(self.unreturned),
+            unreturned_count=self.unreturned_count,
+            undo=self.undo,
+            position=self.position,
+        )
+
+    def as_json(self, *, done: bool) -> dict[str, Any]:
+        """Return the run as it is remembered of its request."""
+        return {
+            "done": done,
+            "started": to_micros(self.started),
+            "undo": self.undo,
+            "counts": dict(self.counts),
+            "unreturned": [(one.memory_id, one.reason.value, one.in_the_way) for one in self.unreturned],
+            "unreturned_count": self.unreturned_count,
+            "released": sorted(self.released),
+            "unsettled": sorted(self.unsettled),
+            "position": self.position,
+        }
+
+    def recalled(self, answer: Mapping[str, Any]) -> _Run:
+        """Return the run as it was remembered."""
+        return replace(
+            self,
+            started=from_micros(answer["started"]),
+            undo=answer["undo"],
+            counts=Counter(answer["counts"]),
+            unreturned=[Unreturned(name, Kept(reason), other) for name, reason, other in answer["unreturned"]],
+            unreturned_count=answer["unreturned_count"],
+            released=set(answer["released"]),
+            unsettled=set(answer["unsettled"]),
+            position=answer["position"],
+        )
+
+
+class CheckpointRollback:
+    """Rolls projects back to their checkpoints."""
+
+    def __init__(
+        self, store: MetadataStore, committer: Committer, recording: Recording, now: Callable[[], datetime]
+    ) -> None:
+        """Write by *committer* and *recording*; *now* is the clock."""
+        self._store = store
+        self._committer = committer
+        self._recording = recording
+        self._now = now
+        self._mending = Mending(recording, now)
+
+    def preview(self, scope: Scope, name: str) -> RollbackReport:
+        """Return what a rollback would do, and change nothing.
+
+        Memories that something would be in the way of are counted as if it were not.
+
+        Raises:
+            CheckpointNotFoundError: The project has no checkpoint of this name.
+        """
+        checkpoint = self._store.checkpoints.get(scope.owner, scope.project_id, name)
+        if checkpoint is None:
+            raise CheckpointNotFoundError(name)
+        run = _Run(scope, Request(_METHOD, "", "", in_scope(scope)), checkpoint, self._now())
+        for _, kind in self._differing(run):
+            run.counts[kind.value] += 1
+        self._note_purged(run)
+        return run.report()
+
+    def run(self, scope: Scope, name: str, *, request_id: str, deadline: Deadline) -> RollbackReport:
+        """Roll the scope's project back; return once all of it is durable.
+
+        Each part is one transaction. When it breaks off, what was rolled back stays so, and the same request goes on.
+
+        Raises:
+            CheckpointNotFoundError: The project has no checkpoint of this name.
+            DeadlineExceededError: The time was over before everything was rolled back.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, name) if request_id else ""
+        request = Request(_METHOD, request_id, digest, in_scope(scope))
+        run, is_done = self._committer.submit(lambda transaction: self._opened(transaction, scope, name, request)).value
+        if is_done:
+            return run.report()
+        items = [item for item, _ in self._differing(run)]
+        # What is to go away first: it may hold the keys and contents that the others need.
+        items.sort(key=lambda item: not item.goes_away)
+        run = self._mended(self._all(run, items, deadline))
+        self._note_purged(run)
+        committed = self._committer.submit(lambda transaction: _closed(transaction, run))
+        return replace(committed.value.report(), position=committed.position)
+
+    def _opened(self, transaction: Transaction, scope: Scope, name: str, request: Request) -> tuple[_Run, bool]:
+        checkpoint = transaction.find_checkpoint(scope.owner, scope.project_id, name)
+        if checkpoint is None:
+            raise CheckpointNotFoundError(name)
+        run = _Run(scope, request, checkpoint, self._now())
+        answer = recall(transaction, request)
+        if answer is not None:
+            return run.recalled(answer), bool(answer["done"])
+        remember(transaction, request, run.as_json(done=False))
+        return run, False
+
+    def _differing(self, run: _Run) -> list[tuple[_Item, DifferenceKind]]:
+        """Return the memories that are not as they were, and what would become of them."""
+        past = _past(self._store, run)
+        rows = past.changed_rows(until=run.started)
+        found: list[tuple[_Item, DifferenceKind]] = []
+        for start in range(0, len(rows), SLICE):
+            part = rows[start : start + SLICE]
+            known = past.reads.known_at(part, past.moment, reach=past.reach)
+            for row, memory in sorted(past.reads.by_rows(part, reach=past.reach).items()):
+                target = known.get(row)
+                is_kept = _sums_up_what_stays(memory, run) if target is None else not visible(target, run.scope)
+                after = None if is_kept else rolled_back(memory, target, run.started)
+                if after is not None:
+                    goes_away = after.status is Status.DELETED
+                    found.append((_Item(memory.id, row, goes_away), _kind(memory, after)))
+        return found
+
+    def _all(self, run: _Run, items: Sequence[_Item], deadline: Deadline) -> _Run:
+        waiting = list(items)
+        while waiting:
+            blocked: list[_Item] = []
+            names = {item.memory_id for item in waiting}
+            for start in range(0, len(waiting), PART):
+                if deadline.passed():
+                    left = len(waiting) - start + len(blocked)
+                    message = f"the rollback ({left} of {len(items)} memories are left; repeat the request to go on)"
+                    raise DeadlineExceededError(message)
+                run, still = self._part(run, waiting[start : start + PART], names)
+                blocked += still
+            if len(blocked) == len(waiting):
+                run = self._released(run, blocked)
+            waiting = blocked
+        return run
+
+    def _part(self, run: _Run, items: Sequence[_Item], names: set[str]) -> tuple[_Run, list[_Item]]:
+        past = _past(self._store, run)
+        targets = past.reads.known_at([item.row for item in items], past.moment, reach=past.reach)
+
+        def work(transaction: Transaction) -> tuple[_Run, list[_Item]]:
+            own = _resumed(transaction, run)
+            self._name_the_moment(transaction, own)
+            part = _Part(transaction, self._recording, own, max(self._now(), own.started + _TICK), names)
+            blocked = [item for item in items if not part.roll_back(item.memory_id, targets.get(item.row))]
+            own.position = max(own.position, transaction.position)
+            remember(transaction, own.request, own.as_json(done=False))
+            return own, blocked
+
+        return self._committer.submit(work).value
+
+    def _released(self, run: _Run, stuck: Sequence[_Item]) -> _Run:
+        """Take keys and contents from memories that wait for each other in a circle; each once, so that it ends."""
+        chosen = [item.memory_id for item in stuck if item.memory_id not in run.released][:PART]
+
+        def work(transaction: Transaction) -> _Run:
+            own = _resumed(transaction, run)
+            part = _Part(transaction, self._recording, own, max(self._now(), own.started + _TICK), set())
+            for memory_id in chosen:
+                part.release(memory_id)
+            remember(transaction, own.request, own.as_json(done=False))
+            return own
+
+        return self._committer.submit(work).value
+
+    def _mended(self, run: _Run) -> _Run:
+        """Bring conflicts and links in line with what has gone back."""
+
+        def work(transaction: Transaction) -> _Run:
+            own = _resumed(transaction, run)
+            chosen = sorted(own.unsettled)[:PART]
+            self._mending.mend(transaction, chosen, reach=in_scope(own.scope), since=own.checkpoint.known_time)
+            own.unsettled.difference_update(chosen)
+            remember(transaction, own.request, own.as_json(done=False))
+            return own
+
+        while run.unsettled:
+            run = self._committer.submit(work).value
+        return run
+
+    @staticmethod
+    def _name_the_moment(transaction: Transaction, run: _Run) -> None:
+        if run.undo:
+            return
+        owner, project = run.scope.owner, run.scope.project_id
+        run.undo = f"undo-{run.started:%Y%m%dT%H%M%S.%fZ}"
+        if transaction.find_checkpoint(owner, project, run.undo) is None:
+            note = f"Before the rollback to {run.checkpoint.name!r}."
+            transaction.add_checkpoint(Checkpoint(owner, project, run.undo, run.started, run.started, note))
+
+    def _note_purged(self, run: _Run) -> None:
+        reach, moment, row = in_scope(run.scope), run.checkpoint.known_time, 0
+        while gone := self._store.checkpoints.tombstones(reach=reach, moment=moment, after_row=row, limit=SLICE):
+            for tombstone in gone:
+                if tombstone.session_id in {"", run.scope.session_id}:
+                    run.leave(tombstone.memory_id, Kept.PURGED)
+            row = gone[-1].row
+
+
+class _Part:
+    """One transaction of a rollback."""
+
+    def __init__(
+        self, transaction: Transaction, recording: Recording, run: _Run, now: datetime, waiting: set[str]
+    ) -> None:
+        self._transaction = transaction
+        self._recording = recording
+        self._run = run
+        self._now = now
+        self._waiting = waiting
+
+    def roll_back(self, memory_id: str, target: Memory | None) -> bool:
+        """Bring one memory back; return whether it is settled, or else waits for another that is to go first."""
+        run = self._run
+        before = self._transaction.get(memory_id, reach=in_scope(run.scope))
+        after = None if before is None else rolled_back(before, target, self._now)
+        if before is None or after is None:
+            return True
+        if before.update_time > run.started and memory_id not in run.released:
+            run.leave(memory_id, Kept.CHANGED_MEANWHILE)
+            return True
+        holder = self._in_the_way(after)
+        if holder is None:
+            record, _ = self._recording.claimed(self._transaction, self._recording.record(before, after))
+            self._transaction.update(before, record, action_of(before, after))
+            self._recording.recount(self._transaction, before, after)
+            run.unsettled |= in_question(self._transaction, before, after)
+            run.counts[_kind(before, after).value] += 1
+        elif holder.id in self._waiting:
+            return False
+        else:
+            run.leave(memory_id, Kept.MEMORY_EXISTS, holder.id if visible(holder, run.scope) else "")
+        return True
+
+    def release(self, memory_id: str) -> None:
+        """Take key and claim from a memory that waits, so that another can have them."""
+        before = self._transaction.get(memory_id, reach=in_scope(self._run.scope))
+        self._run.released.add(memory_id)
+        if before is not None and before.update_time <= self._run.started:
+            after = replace(before, key="", revision=before.revision + 1, update_time=self._now)
+            self._transaction.update(before, self._recording.record(before, after), ChangeAction.UPDATED)
+
+    def _in_the_way(self, after: Memory) -> Memory | None:
+        """Return who has the key of *after*, or a content that it is about to give up."""
+        if after.status is Status.DELETED:
+            return None
+        name = (after.scope.project_id, after.key)
+        bearer = self._transaction.find_keys(after.scope.owner, [name]).get(name) if after.key else None
+        if bearer is not None and bearer.id != after.id:
+            return bearer
+        holder = self._recording.holder(self._transaction, after)
+        # Beside one that stays it may stand, as it did then.
+        return holder if holder is not None and holder.id in self._waiting else None
+
+
+def _past(store: MetadataStore, run: _Run) -> Past:
+    return Past(store.memories, run.scope, in_scope(run.scope), run.checkpoint.known_time)
+
+
+def _kind(before: Memory, after: Memory) -> DifferenceKind:
+    return difference_of(before, after) or DifferenceKind.CHANGED
+
+
+def _sums_up_what_stays(memory: Memory, run: _Run) -> bool:
+    """Return whether a memory that is new since stands for trimmed messages which are not the scope's to bring back."""
+    is_summary = memory.kind is Kind.SUMMARY and memory.source == SOURCE
+    return is_summary and memory.metadata.get("session_id") != run.scope.session_id
+
+
+def _resumed(transaction: Transaction, run: _Run) -> _Run:
+    """Return the run as it stands by the store's own note, or as it is where none is kept."""
+    answer = recall(transaction, run.request)
+    return run.copy() if answer is None else run.recalled(answer)
+
+
+def _closed(transaction: Transaction, run: _Run) -> _Run:
+    remember(transaction, run.request, run.as_json(done=True))
+    return run

@@ -1,0 +1,294 @@
+"""Reindexing on call, and by itself when an index has outgrown what it was built for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Protocol
+
+from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
+from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
+from memsvc.engine.indexing.index_writers import Side
+from memsvc.engine.indexing.lull import Lull
+from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.repair import Differences, Repair
+from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.indexing.vector_side import VectorSide
+from memsvc.engine.runtime.leader_lease import Leadership, Leading
+from memsvc.ports.change_feed import IndexFeed
+
+PATIENCE = 2
+"""So many times in a row an index is seen broken before it is built anew."""
+
+LONGEST_PAUSE = 63
+"""So many looks at most are let pass before a repair that failed is tried again."""
+
+STOP_SECONDS = 2.0
+"""How long a stop waits for upkeep to come to a good end by itself."""
+
+log = logging.getLogger(__name__)
+
+
+class Reindex:
+    """Rebuilds or repairs indexes, one run at a time in the process, and of all that share an index."""
+
+    def __init__(
+        self,
+        feed: IndexFeed,
+        sides: Mapping[IndexKind, Side],
+        rebuild: Rebuild,
+        repair: Repair,
+        troubles: Troubles | None = None,
+        leading: Leading | None = None,
+    ) -> None:
+        """Work on *sides*; of all processes that share one, the one that *leading* chooses builds it."""
+        self._feed = feed
+        self._leading = leading
+        self._troubles = troubles or Troubles()
+        self._sides = sides
+        self._rebuild = rebuild
+        self._repair = repair
+        self._running = threading.Lock()
+        self._latest: ReindexProgress | None = None
+
+    @property
+    def progress(self) -> ReindexProgress | None:
+        """Return how far the run under way is, or None when none is."""
+        return self._latest
+
+    def run(self, indexes: Sequence[IndexKind], mode: ReindexMode) -> Generator[ReindexProgress, None, None]:
+        """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
+
+        Raises:
+            ReindexRunningError: Another run is under way, in this process or in another one that shares an index.
+            BackendUnavailableError: An index or the embedder cannot be reached; the live generations stay.
+        """
+        if not self._running.acquire(blocking=False):
+            raise ReindexRunningError
+        try:
+            for kind in indexes or tuple(self._sides):
+                side = self._sides[kind]
+                with self._lead(side) as leadership:
+                    steps = self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
+                    yield from self._told(steps, leadership)
+            yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
+        finally:
+            self._latest = None
+            self._running.release()
+
+    def mend(self, kind: IndexKind, rows: Sequence[int]) -> None:
+        """Write the entries of some memories anew, those of memories that are gone away.
+
+        Raises:
+            ReindexRunningError: A run is under way.
+            BackendUnavailableError: The index or the embedder cannot be reached.
+        """
+        if not self._running.acquire(blocking=False):
+            raise ReindexRunningError
+        try:
+            for _ in self._repair.mend(self._sides[kind], Differences(0, 0, tuple(rows), (), ())):
+                pass
+        finally:
+            self._running.release()
+
+    def takes_writes(self, kind: IndexKind) -> bool:
+        """Return whether an index has a generation that can be written to."""
+        return self._sides[kind].is_current()
+
+    def _lead(self, side: Side) -> AbstractContextManager[Leadership | None]:
+        return self._leading.lead() if self._leading is not None and side.is_shared else nullcontext()
+
+    def _told(
+        self, steps: Generator[ReindexProgress, None, None], leadership: Leadership | None
+    ) -> Generator[ReindexProgress, None, None]:
+        with closing(steps):
+            for step in steps:
+                if leadership is not None:
+                    leadership.require()
+                self._latest = step
+                yield step
+
+    def compare(self, kind: IndexKind) -> Differences:
+        """Hold one index against the store."""
+        return self._repair.compare(self._sides[kind])
+
+    def prepare(self) -> None:
+        """Give the indexes of an empty store their first generation, which takes no time worth naming.
+
+        An index that was lost while there are memories is left to upkeep: searches are degraded until it is rebuilt.
+        So is one that cannot be made now, as when the model or the index is away, or another process makes it.
+        """
+        if self._feed.indexable():
+            return
+        for side in self._sides.values():
+            try:
+                self._begin(side)
+            except BackendUnavailableError as error:
+                log.warning("the index of %s cannot be reached and is left for later: %s", side.kind, error)
+            except ReindexRunningError:
+                log.info("the index of %s is being made by another process", side.kind)
+
+    def _begin(self, side: Side) -> None:
+        if side.is_stale():
+            with self._lead(side):
+                # It may have been made while the turn was waited for.
+                for step in self._rebuild.run(side) if side.is_stale() else ():
+                    log.debug("first generation: %s", step)
+
+    def stale(self) -> list[IndexKind]:
+        """Return the indexes that have no generation of the model and analysis in use, so far as they can be asked."""
+        return [kind for kind, side in self._sides.items() if _is_surely_stale(side)]
+
+    def due(self) -> list[IndexKind]:
+        """Return the indexes whose live generation no longer fits: model, analysis, means or graph."""
+        total = self._feed.indexable()
+        return [
+            kind
+            for kind, side in self._sides.items()
+            if side.is_stale() or (isinstance(side, VectorSide) and side.refresh_is_due(total))
+        ]
+
+    def broken(self) -> list[IndexKind]:
+        """Return the indexes that cannot be reached, or failed when they were last asked or written to.
+
+        Not those of a server: that it cannot be reached breaks nothing that is on it.
+        """
+        return [
+            kind
+            for kind, side in self._sides.items()
+            if not side.is_shared
+            and not side.is_stale()
+            and (self._troubles.of(kind.value.lower()) or not side.answers())
+        ]
+
+    def would_not_race(self, lull: Lull) -> bool:
+        """Return whether a rebuild would not race an import."""
+        return lull.has_come(self._feed.head(), self._feed.pending_count())
+
+    def _mended(self, side: Side) -> Generator[ReindexProgress, None, None]:
+        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), side.generation())
+        differences = self._repair.compare(side)
+        yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), side.generation())
+        yield from self._repair.mend(side, differences)
+
+
+class Owed(Protocol):
+    """A comparison of the indexes with the store that may be owed, by this process or the next."""
+
+    @property
+    def is_owed(self) -> bool:
+        """Return whether it has yet to be done."""
+        ...
+
+    def settle(self) -> None:
+        """Note that it was done."""
+        ...
+
+
+class Upkeep:
+    """A thread that rebuilds lost indexes, repairs where that is owed, and then rebuilds what broke or is due."""
+
+    def __init__(self, reindex: Reindex, *, interval_seconds: float, comparison: Owed) -> None:
+        self._reindex = reindex
+        self._interval_seconds = interval_seconds
+        self._lull = Lull(interval_seconds=interval_seconds)
+        self._comparison = comparison
+        self._pause = self._looks_left = 0
+        self._stopping = threading.Event()
+        self._sightings: Counter[IndexKind] = Counter()
+        self._patience = PATIENCE
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        """Start looking after the indexes."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Break off what is under way and stop."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            # A build may take minutes: closing the index, which comes next, ends its builder and so this thread.
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        if stale := self._reindex.stale():
+            self._perform(stale, ReindexMode.REBUILD)
+        self._compare()
+        while not self._stopping.wait(self._interval_seconds):
+            self._compare()
+            if due := self._still_broken() or self._due():
+                self._perform(due, ReindexMode.REBUILD)
+
+    def _compare(self) -> None:
+        """Repair what differs from the store, if that is owed; where it fails, wait longer each time."""
+        if self._stopping.is_set() or not self._comparison.is_owed:
+            return
+        if self._looks_left:
+            self._looks_left -= 1
+        elif self._perform([], ReindexMode.REPAIR):
+            self._comparison.settle()
+        else:
+            self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
+
+    def _still_broken(self) -> list[IndexKind]:
+        """Return the indexes that were seen broken often enough: what passes by itself is left to pass.
+
+        When building them anew does not help, as on a full disk, they have to be seen twice as often the next time.
+        """
+        found = self._reindex.broken()
+        self._sightings = Counter({kind: self._sightings[kind] + 1 for kind in found})
+        due = [kind for kind in found if self._sightings[kind] >= self._patience]
+        if not found:
+            self._patience = PATIENCE
+        elif due:
+            log.warning("indexes are broken and will be built anew: %s", ", ".join(due))
+            self._patience *= 2
+            self._sightings.clear()
+        return due
+
+    def _due(self) -> list[IndexKind]:
+        try:
+            return self._reindex.due() if self._reindex.would_not_race(self._lull) else []
+        except BackendUnavailableError as error:
+            log.warning("upkeep could not look at the indexes and will look again: %s", error.message)
+        except MemsvcError:
+            log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
+        return []
+
+    def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> bool:
+        """Do it, and return whether it came to its end."""
+        is_done = False
+        steps = self._reindex.run(kinds, mode)
+        try:
+            for step in steps:
+                quiet = step.phase is ReindexPhase.READING
+                log.log(
+                    logging.DEBUG if quiet else logging.INFO,
+                    "reindexing: %s %s %d of %d",
+                    step.index,
+                    step.phase,
+                    step.done,
+                    step.total,
+                )
+                is_done = step.phase is ReindexPhase.DONE
+                if self._stopping.is_set():
+                    break
+        except ReindexRunningError:
+            log.debug("a reindex is running; upkeep will look again")
+        except BackendUnavailableError as error:
+            log.warning("upkeep waits and will look again: %s", error.message)
+        except Exception:
+            log.exception("upkeep failed and will be tried again")
+        finally:
+            steps.close()
+        return is_done
+
+
+def _is_surely_stale(side: Side) -> bool:
+    try:
+        return side.is_stale()
+    except BackendUnavailableError:
+        return False

@@ -1,0 +1,165 @@
+"""The index of meanings, as the indexer sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from memsvc.domain.diagnostics import IndexKind
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
+from memsvc.domain.indexing import Document, VectorManifest
+from memsvc.engine.indexing.centring import Means, means_of
+from memsvc.engine.indexing.index_writers import Drafting, IndexSide, changes_of
+from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.views import VIEWS, RetrievalTier
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
+
+MEAN_MINIMUM = 200
+"""Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
+MEAN_SAMPLES = 5_000
+"""More passages than this change a mean no further."""
+MEAN_GROWTH = 2
+"""So many times the passages that a mean was taken from, and it is taken anew: the first hundreds may be one talk."""
+LOOSE_MINIMUM = 5_000
+LOOSE_SHARE = 0.2
+"""More entries than both written since a generation was sealed, and a new one is worth its while."""
+SAMPLE_BATCH = 256
+LEFT_BEHIND = (
+    "was built anew by another process with another model: give this process that model, or start it anew to have the "
+    "index built with its own"
+)
+
+
+class VectorSide(IndexSide[VectorIndex]):
+    """The index of meanings."""
+
+    kind = IndexKind.VECTORS
+
+    def __init__(self, index: VectorIndex, spaces: Spaces, tier: RetrievalTier) -> None:
+        super().__init__(index)
+        self._spaces = spaces
+        self._entries = spaces.current.entries
+        self._embedding = spaces.current.embedding
+        self._views = VIEWS[tier]
+        self._was_current = False
+
+    def is_current(self) -> bool:
+        """Return whether the model of the live generation is at hand.
+
+        Raises:
+            BackendUnavailableError: It was, but another process went on to a model that is not. Changes are that one's
+                to apply: left out here and noted, nobody would write them.
+        """
+        manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+        is_current = self._spaces.of(manifest) is not None
+        self._was_current = self._was_current or is_current
+        return is_current
+
+    def is_stale(self) -> bool:
+        """Return whether a new generation is due: another model, or another choice of views.
+
+        Not when another process has gone on to another model since: two would build against each other for ever.
+        """
+        manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            return False
+        space = self._spaces.of(manifest)
+        return manifest is None or space is None or not space.is_current or manifest.views != self._views
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        manifest = self._index.manifest
+        while (space := self._spaces.of(manifest)) is not None and manifest is not None:
+            written = self._written(manifest, space, rows, documents)
+            live = self._index.manifest
+            if written and live is not None and live.generation == manifest.generation:
+                return
+            # Another process switched meanwhile: what was made by the means of one generation is nothing to the next.
+            manifest = live
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+
+    def _is_left_behind(self, manifest: VectorManifest | None) -> bool:
+        is_foreign = manifest is not None and self._spaces.of(manifest) is None
+        return is_foreign and self._was_current and self.is_shared
+
+    def _written(
+        self, manifest: VectorManifest, space: Space, rows: Sequence[int], documents: Sequence[Document]
+    ) -> bool:
+        """Write by a manifest; return False when its generation is no longer the live one."""
+        entries = space.entries.entries(documents, means_of(manifest))
+        if manifest.views != self._views:
+            # The tier was changed: until the next generation is there, this one holds the views that it is searched by.
+            entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
+        try:
+            self._index.replace(changes_of(rows, entries))
+        except (BackendUnavailableError, DimensionMismatchError):
+            live = self._index.manifest
+            if live is None or live.generation == manifest.generation:
+                raise
+            return False
+        return True
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
+        """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
+        means, samples = self._means(sample, total)
+        manifest = VectorManifest(
+            generation=self.generation() + 1,
+            model=self._embedding.model,
+            dimension=self._embedding.dimension,
+            position=position,
+            views=self._views,
+            means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
+            mean_samples=samples,
+            hnsw=self._wants_graph(),
+        )
+        return Drafting(
+            manifest.generation,
+            self._index.begin(manifest),
+            lambda documents: self._entries.entries(documents, means),
+            self._index.switch,
+        )
+
+    def refresh_is_due(self, total: int) -> bool:
+        """Return whether the means rest on far too few passages, many entries lie loose, or a graph would pay."""
+        manifest = self._index.manifest
+        if manifest is None:
+            return True
+        if self._is_left_behind(manifest):
+            return False
+        enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
+        outgrown = manifest.mean_samples < enough <= total
+        crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
+        return outgrown or crowded or (not manifest.hnsw and self._index.graph_pays())
+
+    def _wants_graph(self) -> bool:
+        try:
+            return self._index.graph_pays()
+        except BackendUnavailableError:
+            # The live generation is lost, which may be why a new one is made; whether a graph pays is asked again.
+            return False
+
+    def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
+        if total < MEAN_MINIMUM:
+            neutral = self._embedding.passages(NEUTRAL_SENTENCES).mean(axis=0)
+            return dict.fromkeys(self._views, neutral), 0
+        sums = {view: np.zeros(self._embedding.dimension, dtype=np.float64) for view in self._views}
+        counts = dict.fromkeys(self._views, 0)
+        memories = 0
+        for batch in _batched(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
+            memories += len(batch)
+            for _, passages, vectors in self._entries.raw(batch):
+                for passage, vector in zip(passages, vectors, strict=True):
+                    sums[passage.view] += vector
+                    counts[passage.view] += 1
+        return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
+
+
+def _batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
+    while batch := list(islice(documents, size)):
+        yield batch

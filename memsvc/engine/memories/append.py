@@ -1,0 +1,150 @@
+"""Append: text added to the end of the memory under a key, or a new memory under it (requirement M18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memsvc.domain import limits
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, Violation
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Kind, Memory
+from memsvc.domain.memory_keys import convention_of
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.records.patching import changed, values_of_draft
+from memsvc.ports.metadata import MemoryReads, Record, Transaction
+
+LINE_BREAK = "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """What is to be added, and the memory that it is if there is none. None as separator: a line break if needed."""
+
+    scope: Scope
+    prepared: Prepared
+    separator: str | None
+
+    @property
+    def key(self) -> str:
+        """Return the key of the memory that is meant."""
+        return self.prepared.draft.key
+
+    def to(self, before: Memory) -> str:
+        """Return the content of *before* with the addition.
+
+        Raises:
+            InvalidRequestError: It would be longer than a memory may be.
+        """
+        separator = self.separator
+        if separator is None:
+            separator = "" if before.content.endswith(LINE_BREAK) else LINE_BREAK
+        content = f"{before.content}{separator}{self.prepared.draft.content}"
+        if len(content) > limits.CONTENT:
+            description = (
+                f"would make the memory {len(content)} characters long; at most {limits.CONTENT} are allowed. "
+                "Go on under another key."
+            )
+            raise InvalidRequestError([Violation("content", description)])
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The next revision of a memory, worked out before the transaction; it holds while the memory stays as it was."""
+
+    before: Memory
+    record: Record
+
+
+class Append:
+    """Adds to memories by key. Appends that meet are all kept, in some order."""
+
+    def __init__(
+        self,
+        drafting: Drafting,
+        recording: Recording,
+        requests: Requests,
+        reads: MemoryReads,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Append by these parts; *now* is the clock."""
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._reads = reads
+        self._now = now
+        self._contradictions = Contradictions(drafting, recording)
+
+    def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
+        """Add *content* to the end of the memory under *key*, or create it as its key says; outcome UPDATED or CREATED.
+
+        Raises:
+            InvalidRequestError: The memory would become too long.
+            MemoryExistsError: The key is that of another session's private memory.
+            MemoryNotFoundError: The request came before, and the memory was removed for good meanwhile.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, key, content, separator or "", separator is None) if options.request_id else ""
+        request = Request("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
+        text = self._drafting.lifted_text(scope, content, field="content")
+        prepared = self._drafting.prepare(scope, Draft(text, key=key, kind=_kind_under(key)))
+        addition = _Addition(scope, prepared, separator)
+        plan = self._plan(addition)
+        (written,), _ = self._requests.once(
+            request, lambda tx: [self._compared(tx, self._append(tx, addition, plan), options)]
+        )
+        if not isinstance(written, Written):
+            raise gone(written)
+        return replace(written, redactions=prepared.redactions)
+
+    def _plan(self, addition: _Addition) -> _Plan | None:
+        """Work out the next revision of a memory that is there: cutting a long text must hold up no other write."""
+        before = self._reads.get_by_key(addition.key, reach=Reach.from_scope(addition.scope, Visibility.PROJECT))
+        return None if before is None or not visible(before, addition.scope) else self._next(addition, before)
+
+    def _next(self, addition: _Addition, before: Memory) -> _Plan:
+        now = self._now()
+        values = values_of_draft(Draft(addition.to(before)), now)
+        after = changed(before, values, now, self._drafting.reminding)
+        return _Plan(before, self._recording.record(before, after))
+
+    def _append(self, transaction: Transaction, addition: _Addition, plan: _Plan | None) -> Placed:
+        name = (addition.scope.project_id, addition.key)
+        before = transaction.find_keys(addition.scope.owner, [name]).get(name)
+        if before is None:
+            return self._create(transaction, addition)
+        if not visible(before, addition.scope):
+            raise MemoryExistsError(before.id, key=before.key)
+        if before.superseded_by_id:
+            raise MemorySupersededError(before.id, before.superseded_by_id)
+        if plan is None or (plan.before.id, plan.before.revision) != (before.id, before.revision):
+            plan = self._next(addition, before)
+        # Its content is found by its key: it is nobody's duplicate while another memory holds the same.
+        record, _ = self._recording.claimed(transaction, plan.record)
+        transaction.update(before, record, ChangeAction.UPDATED)
+        return Placed(record.memory, Outcome.UPDATED)
+
+    def _compared(self, transaction: Transaction, placed: Placed, options: WriteOptions) -> Placed:
+        """Settle the conflicts of what was written, and look what it contradicts."""
+        written = [placed.memory]
+        findings = self._contradictions.look(transaction, written, policy=options.on_conflict, changed=written)
+        return Placed(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
+
+    def _create(self, transaction: Transaction, addition: _Addition) -> Placed:
+        record, _ = self._recording.claimed(transaction, addition.prepared.record)
+        (memory,) = transaction.insert(self._recording.linked(transaction, [record]))
+        return Placed(memory, Outcome.CREATED)
+
+
+def _kind_under(key: str) -> Kind | None:
+    """Return the kind of a memory whose key says none: what is written bit by bit is a note."""
+    return None if convention_of(key) else Kind.NOTE

@@ -1,0 +1,204 @@
+"""Import: any number of memories, batch by batch, each batch durable with the note of how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memsvc.domain.conflicts import ConflictPolicy
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Origin
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
+from memsvc.engine.commit.group_committer import Committed, Committer
+from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.memories.in_order import InOrder
+from memsvc.engine.memories.upsert import Item, Placed, Placing, rejection
+from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.ports.metadata import Transaction
+
+_METHOD = "ImportMemories"
+_COUNTS = ("received", "created", "updated", "duplicates", "failed", "redacted", "conflicts", "next_index", "position")
+_COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUPLICATE: "duplicates"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What an import works with."""
+
+    committer: Committer
+    drafting: Drafting
+    placing: Placing
+    accesses: AccessCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What to do with what is there already."""
+
+    on_duplicate: OnDuplicate
+    on_conflict: ConflictPolicy | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What became of one batch."""
+
+    progress: ImportProgress
+    results: Sequence[Placed | Rejected]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """Memories that are ready to be stored.
+
+    Attributes:
+        first_index: The index of the first memory that the client sent.
+        start: The index of the first one that was prepared; those before it were durable already.
+    """
+
+    first_index: int
+    start: int
+    items: Sequence[Item]
+
+
+class Importing:
+    """Opens imports, new ones and those that broke off."""
+
+    def __init__(self, committer: Committer, drafting: Drafting, placing: Placing, accesses: AccessCounts) -> None:
+        """Import by these parts."""
+        self._parts = _Parts(committer, drafting, placing, accesses)
+
+    def begin(
+        self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
+    ) -> ImportRun:
+        """Return the import of this request_id where it stands; without one a new import, which cannot be resumed.
+
+        Without a policy for conflicts what is imported is compared with nothing; later writes are compared with it.
+
+        Raises:
+            RequestIdReusedError: The request_id belongs to an import of another scope or with another choice.
+        """
+        digest = digest_of(scope, on_duplicate, on_conflict) if request_id else ""
+        request = Request(_METHOD, request_id, digest, Reach.from_scope(scope))
+        progress = ImportProgress()
+        if request_id:
+            progress = self._parts.committer.submit(lambda transaction: _opened(transaction, request)).value
+        return ImportRun(self._parts, request, scope, _Choices(on_duplicate, on_conflict), progress)
+
+
+class ImportRun:
+    """One import at work; one caller may prepare the next batch while another stores the one before."""
+
+    def __init__(
+        self, parts: _Parts, request: Request, scope: Scope, choices: _Choices, progress: ImportProgress
+    ) -> None:
+        """Go on from *progress*; `Importing.begin` is the way to get one."""
+        self._parts = parts
+        self._request = request
+        self._scope = scope
+        self._choices = choices
+        self._progress = progress
+        self._works: InOrder[_Batch] = InOrder(parts.committer)
+
+    @property
+    def progress(self) -> ImportProgress:
+        """Return how far the import is, over all its runs. Failures are those of the latest `add`."""
+        return self._progress
+
+    def add(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> ImportProgress:
+        """Store the memories from *first_index* on, in one transaction; return once they are durable.
+
+        Those below `next_index` are passed over. Counts are over all runs, failures are those of this call.
+
+        Raises:
+            InvalidRequestError: There is a gap before *first_index*, or it is negative.
+        """
+        self.store(self.prepare(first_index, drafts))
+        return self.settle()
+
+    def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
+        """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
+        start = max(first_index, self._progress.next_index)
+        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT)
+        return PreparedBatch(first_index, start, items)
+
+    def store(self, prepared: PreparedBatch) -> ImportProgress:
+        """Begin to store what was prepared, batches in their order; return the progress once the one before is durable.
+
+        Raises:
+            InvalidRequestError: Of the batch before, as `add`; then nothing is stored of this one either.
+        """
+        COURTESY.give_way()
+        return self._reached(self._works.put(lambda transaction, before: self._store(transaction, prepared, before)))
+
+    def settle(self) -> ImportProgress:
+        """Return the progress once all that was begun is durable; raises what `add` raises."""
+        return self._reached(self._works.settle())
+
+    def _reached(self, committed: Committed[_Batch] | None) -> ImportProgress:
+        if committed is None:
+            return replace(self._progress, failures=())
+        batch = committed.value
+        position = batch.progress.position
+        if any(isinstance(result, Placed) for result in batch.results):
+            position = max(position, committed.position)
+        self._parts.accesses.note(
+            result.memory.id
+            for result in batch.results
+            if isinstance(result, Placed) and result.outcome is Outcome.DUPLICATE
+        )
+        self._progress = replace(batch.progress, position=max(position, self._progress.position))
+        return self._progress
+
+    def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _Batch | None) -> _Batch:
+        # The store's own note counts, not this object's: another stream of the same import may be ahead.
+        answer = recall(transaction, self._request)
+        progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
+        first, known = prepared.first_index, progress.next_index
+        if not 0 <= first <= known:
+            description = f"Must lie in 0 to {known}, the index after the last memory, not {first}."
+            raise InvalidRequestError([Violation("batch.first_index", description)])
+        waiting = prepared.items[max(0, known - prepared.start) :]
+        if not waiting:
+            return _Batch(replace(progress, failures=()), ())
+        placed = self._parts.placing.place(transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict)
+        results = [rejection(result) for result in placed]
+        redacted = sum(isinstance(item, Prepared) and bool(item.redactions) for item in waiting)
+        reached = _advanced(progress, results, transaction.position, redacted=redacted)
+        remember(transaction, self._request, _as_json(reached))
+        return _Batch(reached, results)
+
+
+def _opened(transaction: Transaction, request: Request) -> ImportProgress:
+    answer = recall(transaction, request)
+    if answer is not None:
+        return ImportProgress(**answer)
+    remember(transaction, request, _as_json(ImportProgress()))
+    return ImportProgress()
+
+
+def _advanced(
+    progress: ImportProgress, results: Sequence[Placed | Rejected], position: int, *, redacted: int
+) -> ImportProgress:
+    counts = {name: getattr(progress, name) for name in _COUNTS}
+    failures: list[tuple[int, Rejected]] = []
+    for index, result in enumerate(results, start=progress.next_index):
+        if isinstance(result, Rejected):
+            failures.append((index, result))
+            counts["failed"] += 1
+        else:
+            counts[_COUNT_OF[result.outcome]] += 1
+            counts["conflicts"] += len(result.conflicts)
+    counts["received"] += len(results)
+    counts["redacted"] += redacted
+    counts["next_index"] += len(results)
+    counts["position"] = max(progress.position, position)
+    return ImportProgress(**counts, failures=tuple(failures))
+
+
+def _as_json(progress: ImportProgress) -> dict[str, Any]:
+    return {name: getattr(progress, name) for name in _COUNTS}

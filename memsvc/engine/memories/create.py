@@ -1,0 +1,114 @@
+"""Remember: drafts in, durable memories out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Answered, Request, Requests, digest_of, gone
+from memsvc.engine.memories.upsert import Placed, Placing, Result, rejection
+from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.ports.metadata import Transaction
+
+R = TypeVar("R", Written, Written | Rejected)
+
+
+class Remember:
+    """Stores new memories, one or many in one transaction."""
+
+    def __init__(self, drafting: Drafting, placing: Placing, requests: Requests, accesses: AccessCounts) -> None:
+        """Store by these parts; duplicates are counted as accesses."""
+        self._drafting = drafting
+        self._placing = placing
+        self._requests = requests
+        self._accesses = accesses
+
+    def create(self, scope: Scope, draft: Draft, options: WriteOptions, *, method: str = "CreateMemory") -> Written:
+        """Store one memory; return once it is durable. Requests of different *method* are never one.
+
+        Under an existing key the draft changes that memory; content that is there is treated as the options say.
+
+        Raises:
+            InvalidRequestError: The vector does not fit, or a SESSION memory has no session.
+            MemoryExistsError: The content is there and duplicates are to be rejected, or the key is that of another
+                session's private memory.
+            RequestIdReusedError: The request_id was used for another request.
+            MemorySupersededError: The key is that of a memory that was superseded.
+            MemoryNotFoundError: The request came before, and what it stored was removed for good meanwhile.
+        """
+        prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, draft))
+        request = _request(
+            method,
+            scope,
+            (prepared,),
+            (scope, draft, options.on_duplicate, options.on_conflict),
+            options.request_id,
+        )
+
+        def work(transaction: Transaction) -> list[Placed | Rejected]:
+            placed = self._placing.place(transaction, (prepared,), options.on_duplicate, options.on_conflict)
+            return [_raised(result) for result in placed]
+
+        (written,), _ = self._requests.once(request, work)
+        if not isinstance(written, Written):
+            raise gone(written)
+        self._note_duplicates((written,))
+        return _redacted(written, prepared)
+
+    def create_batch(self, scope: Scope, drafts: Sequence[Draft | Rejected], options: WriteOptions) -> BatchWritten:
+        """Store memories in order in one transaction; a bad one fails alone. Rejected items pass through.
+
+        Raises:
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        items = self._drafting.prepare_all(scope, drafts)
+        prepared = [item for item in items if isinstance(item, Prepared)]
+        asked = (scope, drafts, options.on_duplicate, options.on_conflict)
+        request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
+
+        def work(transaction: Transaction) -> list[Placed | Rejected]:
+            placed = self._placing.place(transaction, items, options.on_duplicate, options.on_conflict)
+            return [rejection(result) for result in placed]
+
+        answered, position = self._requests.once(request, work)
+        results = [_redacted(_item(result), item) for result, item in zip(answered, items, strict=True)]
+        self._note_duplicates(results)
+        return BatchWritten(tuple(results), position)
+
+    def _note_duplicates(self, results: Sequence[Written | Rejected]) -> None:
+        self._accesses.note(
+            result.memory.id
+            for result in results
+            if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
+        )
+
+
+def _redacted(result: R, item: Prepared | Rejected) -> R:
+    """Return *result* with the secrets that were replaced in its draft, which are the same on every repetition."""
+    if isinstance(result, Written) and isinstance(item, Prepared) and item.redactions:
+        return replace(result, redactions=item.redactions)
+    return result
+
+
+def _item(answered: Answered) -> Written | Rejected:
+    if isinstance(answered, MemoryNotFoundError):
+        return Rejected(answered.reason, answered.message)
+    return answered
+
+
+def _raised(result: Result) -> Placed | Rejected:
+    if isinstance(result, MemsvcError):
+        raise result
+    return result
+
+
+def _request(method: str, scope: Scope, prepared: Sequence[Prepared], asked: object, request_id: str) -> Request:
+    if not request_id:
+        return Request(method, "", "", Reach.from_scope(scope))
+    projects = dict.fromkeys(item.record.memory.scope.project_id for item in prepared)
+    return Request(method, request_id, digest_of(asked), Reach(scope.owner, tuple(projects)))

@@ -1,0 +1,87 @@
+"""Recollect: memories by id, by key, and page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.errors import MemoryNotFoundError
+from memsvc.domain.filters import conjunction
+from memsvc.domain.memory import Memory, Status
+from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import Order, PageCursor, Selection
+from memsvc.domain.visibility import session_privacy, visible
+from memsvc.engine.conflicts.finding import chain_of
+from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.ports.metadata import MemoryReads
+
+
+class Recollect:
+    """Reads straight from the store, so every change that was acknowledged is seen."""
+
+    def __init__(self, reads: MemoryReads, accesses: AccessCounts) -> None:
+        """Read from the store by *reads*."""
+        self._reads = reads
+        self._accesses = accesses
+
+    def get(self, scope: Scope, memory_id: str) -> Memory:
+        """Return a memory of the scope's project or a global one; this counts as an access.
+
+        Raises:
+            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+        """
+        memory = self.get_many(scope, (memory_id,)).get(memory_id)
+        if memory is None:
+            raise MemoryNotFoundError(memory_id)
+        return memory
+
+    def get_by_key(self, scope: Scope, key: str) -> Memory:
+        """Return the memory that bears *key* in exactly the scope's project; this counts as an access.
+
+        Raises:
+            MemoryNotFoundError: As for `get`.
+        """
+        memory = self._reads.get_by_key(key, reach=Reach.from_scope(scope, Visibility.PROJECT))
+        if memory is None or not _is_there(memory, scope):
+            raise MemoryNotFoundError(key)
+        self._accesses.note((memory.id,))
+        return memory
+
+    def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+        """Return those of the memories that `get` would return, by id; this counts as an access of each."""
+        stored = self._reads.get(ids, reach=Reach.from_scope(scope))
+        found = {memory_id: memory for memory_id, memory in stored.items() if _is_there(memory, scope)}
+        self._accesses.note(found)
+        return found
+
+    def chain(self, scope: Scope, memory: Memory) -> list[Memory]:
+        """Return the chain of supersession that *memory* is part of, the oldest first; it counts no access."""
+        return chain_of(self._reads, scope, memory)
+
+    def page(
+        self, scope: Scope, selection: Selection, *, order: Order, after: PageCursor | None, limit: int
+    ) -> tuple[list[Memory], PageCursor | None]:
+        """Return the next *limit* memories, and the cursor to go on from; None when there are no more.
+
+        A memory that is there, unchanged, during the whole walk is returned exactly once. It counts no access.
+        """
+        memories = self._reads.page(
+            reach=Reach.from_scope(scope, selection.visibility),
+            where=conjunction(selection.where, session_privacy(scope, selection.sessions)),
+            order=order,
+            after=after,
+            limit=limit + 1,
+        )
+        if limit < 1 or len(memories) <= limit:
+            return memories[:limit], None
+        return memories[:limit], _cursor(memories[limit - 1], order)
+
+
+def _is_there(memory: Memory, scope: Scope) -> bool:
+    return memory.status is not Status.DELETED and visible(memory, scope)
+
+
+def _cursor(memory: Memory, order: Order) -> PageCursor:
+    value: datetime | int | None = getattr(memory, order.field.value)
+    return PageCursor(to_micros(value) if isinstance(value, datetime) else value, memory.row)

@@ -1,0 +1,157 @@
+"""Promote: what a short-term memory says is kept for good (requirement M19)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.limits import RELATED_IDS
+from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.reminder import Reminder
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.finding import found
+from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.upsert import Placed, derived
+from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.records.provenance import Sources
+from memsvc.ports.metadata import MemoryReads, Transaction
+from memsvc.text.reminder_extraction import still_said
+
+_KEPT = (
+    "kind", "category", "speaker", "tags", "related_ids", "file_refs", "importance", "tier", "confidence", "event_time",
+    "valid_from", "valid_to", "work_in_progress", "source", "origin",
+)  # fmt: skip
+"""What the new memory has of its source, whatever its words."""
+
+
+class Promote:
+    """Promotes memories, each one transaction."""
+
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+        """Write by these parts; *reads* finds the source before the transaction."""
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._reads = reads
+        self._settling = Settling(recording, drafting.now)
+
+    def promote(
+        self,
+        scope: Scope,
+        memory_id: str,
+        *,
+        content: str,
+        title: str,
+        expected_revision: int,
+        options: WriteOptions,
+    ) -> tuple[Written, Written]:
+        """Store a LONG_TERM memory made of a SHORT_TERM one; return it and its source, which is ARCHIVED.
+
+        Empty *content* and *title* mean those of the source.
+
+        Raises:
+            MemoryNotFoundError: The source is not there for the scope.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            InvalidRequestError: It is not of layer SHORT_TERM, or not ACTIVE.
+            MemoryExistsError: Another memory has the content.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        asked = (scope, memory_id, content, title, expected_revision)
+        source = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
+        if source is None or not visible(source, scope):
+            raise MemoryNotFoundError(memory_id)
+        prepared = self._drafting.prepare(source.scope, _draft(source, content, title))
+
+        def work(transaction: Transaction) -> list[Placed]:
+            before = found(transaction, scope, memory_id, expected_revision=expected_revision)
+            _require_promotable(before)
+            fresh = prepared
+            if before.revision != source.revision:
+                fresh = self._drafting.prepare(before.scope, _draft(before, content, title))
+            return self._replace(transaction, before, fresh)
+
+        digest = digest_of(asked) if options.request_id else ""
+        request = Request("PromoteMemory", options.request_id, digest, Reach.from_scope(scope))
+        (new, old), _ = self._requests.once(request, work)
+        if not isinstance(new, Written):
+            raise gone(new)
+        if not isinstance(old, Written):
+            raise gone(old)
+        return replace(new, redactions=prepared.redactions), old
+
+    def keep(self, transaction: Transaction, source: Memory) -> Memory:
+        """Promote a memory of *transaction* as it stands; return the new one.
+
+        Raises:
+            InvalidRequestError: It is not of layer SHORT_TERM, not ACTIVE, or trusted too little.
+            MemoryExistsError: Another memory has the content.
+        """
+        _require_promotable(source)
+        prepared = self._drafting.prepare(source.scope, _draft(source, "", ""))
+        new, _ = self._replace(transaction, source, prepared)
+        return new.memory
+
+    def _replace(self, transaction: Transaction, source: Memory, prepared: Prepared) -> list[Placed]:
+        record = derived(prepared, Sources(transaction), self._drafting.policy).record
+        if record.memory.status is not Status.ACTIVE:
+            description = "Is trusted too little: what is made of it would wait for a review. Raise its trust first."
+            raise InvalidRequestError([Violation("id", description)])
+        memory = replace(record.memory, key=source.key)
+        now = self._drafting.now()
+        related = tuple(dict.fromkeys((memory.id, *source.related_ids)))[:RELATED_IDS]
+        archived = replace(
+            source,
+            status=Status.ARCHIVED,
+            key="",
+            related_ids=related,
+            update_time=now,
+            revision=source.revision + 1,
+        )
+        transaction.update(source, self._recording.relabelled(archived), ChangeAction.UPDATED)
+        if not record.given_vector and memory.content_hash == source.content_hash:
+            given, model = self._recording.given_vector(source)
+            record = replace(record, given_vector=given, given_model=model)
+        record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
+        if holder is not None:
+            raise MemoryExistsError(holder.id)
+        [new] = transaction.insert(self._recording.linked(transaction, [record]))
+        self._settling.hand_over(transaction, archived, new)
+        return [Placed(new, Outcome.CREATED), Placed(archived, Outcome.UPDATED)]
+
+
+def _draft(source: Memory, content: str, title: str) -> Draft:
+    kept = {name: getattr(source, name) for name in _KEPT}
+    return Draft(
+        content=content or source.content,
+        layer=Layer.LONG_TERM,
+        title=title or source.title,
+        summary=None if content else source.summary,
+        keywords=None if content else source.keywords,
+        metadata=dict(source.metadata),
+        session_id="",
+        derived_from=(source.id,),
+        reminder=_kept_reminder(source, content),
+        **kept,
+    )
+
+
+def _kept_reminder(source: Memory, content: str) -> Reminder | None:
+    """Return the reminder that stays: one that was found goes with the words in which it was."""
+    reminder = source.reminder
+    if reminder is None or not content or not reminder.phrase or still_said(reminder, content):
+        return reminder
+    return None
+
+
+def _require_promotable(source: Memory) -> None:
+    if source.layer is not Layer.SHORT_TERM:
+        description = f"Names a memory of layer {source.layer.value}; only those of SHORT_TERM can be promoted."
+        raise InvalidRequestError([Violation("id", description)])
+    if source.status is not Status.ACTIVE:
+        description = f"Names a memory that is {source.status.value}; only an ACTIVE one can be promoted."
+        raise InvalidRequestError([Violation("id", description)])

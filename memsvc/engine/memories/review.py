@@ -1,0 +1,96 @@
+"""Review: deciding about memories that were withheld."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memsvc.domain.conflicts import ConflictPolicy
+from memsvc.domain.errors import (
+    MemoryExistsError,
+    MemoryNotFoundError,
+    NotQuarantinedError,
+    RevisionConflictError,
+)
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory, Review, Status
+from memsvc.domain.provenance import Verdict
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import Outcome, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.update import require_free_key
+from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.ports.metadata import Transaction
+
+
+class Reviewing:
+    """Decides about quarantined memories, each decision one transaction and one revision."""
+
+    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests) -> None:
+        """Decide by these parts."""
+        self._recording = recording
+        self._requests = requests
+        self._now = drafting.now
+        self._contradictions = Contradictions(drafting, recording)
+
+    def decide(
+        self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Approve a quarantined memory, so that it becomes ACTIVE, or reject it, so that it is deleted softly.
+
+        What an approved memory contradicts is marked: it is new to those who search.
+
+        Raises:
+            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            NotQuarantinedError: It does not wait for a review.
+            MemoryExistsError: It cannot be approved, since another memory holds its key or content by now.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        asked = digest_of(scope, memory_id, verdict, expected_revision) if options.request_id else ""
+        request = Request("ReviewMemory", options.request_id, asked, Reach.from_scope(scope))
+
+        def work(transaction: Transaction) -> list[Placed]:
+            before = _waiting(transaction, scope, memory_id, expected_revision)
+            return [
+                self._approve(transaction, before, options.on_conflict)
+                if verdict is Verdict.APPROVE
+                else self._reject(transaction, before)
+            ]
+
+        (written,), _ = self._requests.once(request, work)
+        if not isinstance(written, Written):
+            raise gone(written)
+        return written
+
+    def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> Placed:
+        after = self._next(before, Status.ACTIVE, Review.APPROVED)
+        require_free_key(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        if holder is not None and visible(holder, before.scope):
+            raise MemoryExistsError(holder.id)
+        transaction.update(before, record, ChangeAction.UPDATED)
+        findings = self._contradictions.look(transaction, [record.memory], policy=on_conflict)
+        return Placed(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
+
+    def _reject(self, transaction: Transaction, before: Memory) -> Placed:
+        after = self._next(before, Status.DELETED, Review.REJECTED)
+        transaction.update(before, self._recording.record(before, after), ChangeAction.DELETED)
+        return Placed(after, Outcome.UPDATED)
+
+    def _next(self, before: Memory, status: Status, review: Review) -> Memory:
+        return replace(before, status=status, review=review, update_time=self._now(), revision=before.revision + 1)
+
+
+def _waiting(transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> Memory:
+    memory = transaction.get(memory_id, reach=Reach.from_scope(scope))
+    if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
+        raise MemoryNotFoundError(memory_id)
+    if expected_revision not in {0, memory.revision}:
+        raise RevisionConflictError(memory.id, expected_revision, memory.revision)
+    if memory.status is not Status.QUARANTINED:
+        raise NotQuarantinedError(memory.id, memory.status.value)
+    return memory

@@ -1,0 +1,396 @@
+"""Revise: change, delete and restore single memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from memsvc.domain.conflicts import ConflictPolicy
+from memsvc.domain.errors import (
+    InvalidRequestError,
+    MemoryExistsError,
+    MemoryNotFoundError,
+    MemorySupersededError,
+    RevisionConflictError,
+    RevisionNotFoundError,
+    Violation,
+)
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
+from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
+from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.conflicts.stating import statements_of
+from memsvc.engine.conflicts.supersession import neighbour
+from memsvc.engine.memories.attachments import remove_attachments
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.returning import action_of, rolled_back
+from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.records.memory_builder import (
+    SHORT_TERM_LIFE,
+    Drafting,
+    chunks_of,
+    claims_content,
+    content_name,
+    require_validity,
+)
+from memsvc.engine.records.patching import changed, values_of_patch
+from memsvc.engine.records.provenance import Sources, restored, revalued
+from memsvc.ports.history import HistoryReads
+from memsvc.ports.metadata import Record, Transaction
+
+_SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
+
+_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
+"""What a restore makes ACTIVE again, DEPRECATED only when its successor is gone; CONFLICTED is for resolving."""
+
+
+_CHAIN = 100
+"""How far a chain of superseded memories is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Which memory is meant, at which revision (0: any), seen from where."""
+
+    scope: Scope
+    memory_id: str
+    key: str
+    expected_revision: int
+
+    def find(self, transaction: Transaction) -> Memory:
+        """Return the memory, of any status, held for this transaction.
+
+        Raises:
+            MemoryNotFoundError: It is not there for the scope.
+            RevisionConflictError: It is at another revision.
+        """
+        memory_id = self.memory_id
+        if not memory_id:
+            name = (self.scope.project_id, self.key)
+            bearer = transaction.find_keys(self.scope.owner, [name]).get(name)
+            memory_id = bearer.id if bearer is not None else ""
+        memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
+        if memory is None or not visible(memory, self.scope):
+            raise self.missing()
+        if self.expected_revision not in {0, memory.revision}:
+            raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
+        return memory
+
+    def missing(self) -> MemoryNotFoundError:
+        """Return the error that says the memory is not there."""
+        return MemoryNotFoundError(self.memory_id or self.key)
+
+
+class Revise:
+    """Changes memories one at a time, each change one transaction and one revision."""
+
+    def __init__(
+        self,
+        drafting: Drafting,
+        recording: Recording,
+        requests: Requests,
+        history: HistoryReads,
+        now: Callable[[], datetime],
+        remove_bytes: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> None:
+        """Change by these parts; *history* tells what memories said before, *now* is the clock.
+
+        *remove_bytes* is told the hashes of files that went with a memory, once that is committed.
+        """
+        self._remove_bytes = remove_bytes
+        self._drafting = drafting
+        self._recording = recording
+        self._requests = requests
+        self._history = history
+        self._now = now
+        self._contradictions = Contradictions(drafting, recording)
+
+    def update(
+        self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Give new values to fields of the memory with this id, or without one of the scope's project with this key.
+
+        A patch that changes nothing makes no revision; the outcome is then DUPLICATE, else UPDATED.
+
+        Raises:
+            InvalidRequestError: A field cannot be changed so, or the vector does not fit.
+            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: The new key is taken, or another memory holds the new content.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        _check(patch)
+        target = _Target(scope, memory_id, key, expected_revision)
+        values, redactions = self._drafting.redactor.values(self._lifted(scope, patch))
+        clean = replace(patch, values=values)
+
+        def work(transaction: Transaction) -> Placed:
+            return self._update(transaction, target, clean, options.on_conflict)
+
+        written = self._once("UpdateMemory", target, (target, patch, options.on_conflict), options, work)
+        return replace(written, redactions=redactions) if redactions else written
+
+    def delete(
+        self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions
+    ) -> Written:
+        """Delete a memory: softly, so that its key and content are free and it can be restored, or for good.
+
+        Return it as deleted; after a hard deletion without what it held. A hard deletion also takes what was deleted
+        softly.
+
+        Raises:
+            MemoryNotFoundError: It is not there, deleted already, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        target = _Target(scope, memory_id, "", expected_revision)
+        if hard:
+            return self._purge(target, options)
+        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
+
+    def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+        """Make a deleted memory ACTIVE again; one that is not deleted stays as it is (outcome DUPLICATE).
+
+        One that waited for a review, or was rejected by it, is QUARANTINED again.
+
+        An expiry that has passed is taken away; SHORT_TERM gets 14 days from now.
+
+        Raises:
+            MemoryNotFoundError: It is not there, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: Its key or content was taken meanwhile.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        target = _Target(scope, memory_id, "", expected_revision)
+        return self._once("RestoreMemory", target, (target,), options, lambda tx: self._restore(tx, target))
+
+    def rollback(
+        self,
+        scope: Scope,
+        memory_id: str,
+        target: Memory | None,
+        *,
+        revision: int,
+        expected_revision: int,
+        options: WriteOptions,
+    ) -> Written:
+        """Make a memory say again what it said at *revision*, which is *target*, by a new revision.
+
+        A memory that says so already stays as it is (outcome DUPLICATE). Status and expiry are those of then, too; so
+        a deleted memory comes back, and one that was deleted then is deleted.
+
+        Raises:
+            MemoryNotFoundError: It is not there, or another session's private one.
+            RevisionNotFoundError: It has no such revision, or only one that was private to another session.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryExistsError: Its key or content of then is another memory's by now; a memory that has the key because
+                it superseded this one gives it back.
+            InvalidRequestError: It would be superseded, over others, by itself.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        aim = _Target(scope, memory_id, "", expected_revision)
+        return self._once(
+            "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
+        )
+
+    def _lifted(self, scope: Scope, patch: Patch) -> dict[str, PatchValue]:
+        values = dict(patch.values)
+        if isinstance(content := values.get("content"), str):
+            values["content"] = self._drafting.lifted_text(scope, content, field="memory.content")
+        return values
+
+    def _once(
+        self,
+        method: str,
+        target: _Target,
+        asked: Sequence[object],
+        options: WriteOptions,
+        work: Callable[[Transaction], Placed],
+    ) -> Written:
+        (written,), _ = self._requests.once(_request(method, target, asked, options), lambda tx: [work(tx)])
+        if not isinstance(written, Written):
+            raise gone(written)
+        return written
+
+    def _update(self, transaction: Transaction, target: _Target, patch: Patch, on_conflict: ConflictPolicy) -> Placed:
+        before = target.find(transaction)
+        if before.status is Status.DELETED:
+            raise target.missing()
+        if before.superseded_by_id and {"status", "key"} & patch.values.keys():
+            raise MemorySupersededError(before.id, before.superseded_by_id)
+        values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
+        after = changed(before, values, self._now(), self._drafting.reminding)
+        if after.layer is Layer.SESSION and not after.scope.session_id:
+            raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
+        require_validity(after)
+        vector = (
+            self._drafting.vector_bytes(patch.vector, chunks_of(after.content))
+            if patch.vector is not None and len(patch.vector) > 0
+            else b""
+        )
+        record = self._recording.next_record(before, after, vector)
+        if record is None:
+            return Placed(before, Outcome.DUPLICATE)
+        if after.key != before.key and after.status not in UNNAMED:
+            require_free_key(transaction, after)
+        record, holder = self._recording.claimed(transaction, record)
+        if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
+            raise MemoryExistsError(holder.id)
+        transaction.update(before, record, ChangeAction.UPDATED)
+        self._recording.recount(transaction, before, after)
+        return self._compared(transaction, before, record, on_conflict)
+
+    def _compared(
+        self, transaction: Transaction, before: Memory, record: Record, on_conflict: ConflictPolicy
+    ) -> Placed:
+        """Settle the conflicts of a changed memory, and look what it contradicts if it states something new."""
+        after = record.memory
+        is_new = bool(record.statements) and record.statements != statements_of(before)
+        look = self._contradictions.look
+        findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
+        return Placed(findings.current(after), Outcome.UPDATED, findings.shown(after))
+
+    def _delete(self, transaction: Transaction, target: _Target) -> Placed:
+        before = target.find(transaction)
+        if before.status is Status.DELETED:
+            raise target.missing()
+        after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
+        record = self._recording.record(before, after)
+        return self._settled(transaction, before, record, ChangeAction.DELETED)
+
+    def _restore(self, transaction: Transaction, target: _Target) -> Placed:
+        before = target.find(transaction)
+        is_replaced = bool(before.superseded_by_id)
+        if before.status not in _RESTORABLE or (before.status is Status.DEPRECATED and is_replaced):
+            return Placed(before, Outcome.DUPLICATE)
+        now = self._now()
+        after = replace(
+            before,
+            **restored(before, is_replaced=is_replaced),
+            expire_time=_renewed_expiry(before, now),
+            update_time=now,
+            revision=before.revision + 1,
+        )
+        if after.status not in UNNAMED:
+            require_free_key(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        self._require_old_neighbour(holder, target.scope, before.update_time - timedelta(microseconds=1))
+        return self._settled(transaction, before, record, ChangeAction.RESTORED)
+
+    def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
+        transaction.update(before, record, action)
+        self._contradictions.settling.after(transaction, [record.memory])
+        return Placed(record.memory, Outcome.UPDATED)
+
+    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> Placed:
+        before = aim.find(transaction)
+        if target is None or not visible(target, aim.scope):
+            raise RevisionNotFoundError(before.id, revision)
+        after = rolled_back(before, target, self._now())
+        if after is None:
+            return Placed(before, Outcome.DUPLICATE)
+        if after.status not in UNNAMED:
+            self._contradictions.superseding.give_back_key(transaction, before, after)
+            require_free_key(transaction, after)
+        _refuse_circle(transaction, after)
+        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        self._require_old_neighbour(holder, aim.scope, target.update_time)
+        transaction.update(before, record, action_of(before, after))
+        self._recording.recount(transaction, before, after)
+        mended = self._contradictions.mending.after_rollback(
+            transaction, before, record.memory, since=target.update_time
+        )
+        return Placed(mended, Outcome.UPDATED)
+
+    def _require_old_neighbour(self, holder: Memory | None, scope: Scope, moment: datetime) -> None:
+        """Refuse the content that *holder* has, unless it had it at *moment*, too: what stood side by side may again.
+
+        Raises:
+            MemoryExistsError: It took the content later.
+        """
+        if holder is None or not visible(holder, scope):
+            return
+        then = self._history.known_at([holder.row], moment, reach=Reach.from_scope(holder.scope)).get(holder.row)
+        if then is None or not claims_content(then) or content_name(then) != content_name(holder):
+            raise MemoryExistsError(holder.id)
+
+    def _purge(self, target: _Target, options: WriteOptions) -> Written:
+        now = self._now()
+        attached: set[str] = set()
+
+        def work(transaction: Transaction) -> list[Placed | Rejected]:
+            before = target.find(transaction)
+            self._contradictions.before_purge(transaction, before)
+            transaction.purge(before)
+            attached.update(remove_attachments(transaction, before))
+            return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
+
+        request = _request("DeleteMemory", target, (target, True), options)
+        (written,), position = self._requests.once(request, work)
+        self._remove_bytes(attached)
+        # What is remembered of the request says no more than that it is gone.
+        return (
+            written if isinstance(written, Written) else Written(_tombstone(target, 0, now), Outcome.UPDATED, position)
+        )
+
+
+def _check(patch: Patch) -> None:
+    violations = [
+        Violation("update_mask", f"{name!r} cannot be changed.") for name in sorted(patch.values.keys() - PATCHABLE)
+    ]
+    if patch.values.get("status") not in _SETTABLE:
+        violations.append(Violation("memory.status", "Only ACTIVE, ARCHIVED and QUARANTINED can be set."))
+    if "content" in patch.values and not patch.values["content"]:
+        violations.append(Violation("memory.content", "Cannot be cleared."))
+    if violations:
+        raise InvalidRequestError(violations)
+
+
+def _request(method: str, target: _Target, asked: Sequence[object], options: WriteOptions) -> Request:
+    digest = digest_of(*asked) if options.request_id else ""
+    return Request(method, options.request_id, digest, Reach.from_scope(target.scope))
+
+
+def require_free_key(transaction: Transaction, memory: Memory) -> None:
+    """Raise MemoryExistsError when another memory holds the key of *memory*."""
+    if memory.key:
+        name = (memory.scope.project_id, memory.key)
+        bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
+        if bearer is not None and bearer.id != memory.id:
+            raise MemoryExistsError(bearer.id, key=memory.key)
+
+
+def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
+    successor = memory.superseded_by_id
+    for _ in range(_CHAIN):
+        if not successor:
+            return
+        if successor == memory.id:
+            raise InvalidRequestError(
+                [Violation("revision", "Would make the memory superseded, over others, by itself.")]
+            )
+        found = neighbour(transaction, memory, successor)
+        successor = "" if found is None else found.superseded_by_id
+
+
+def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:
+    if memory.expire_time is None or memory.expire_time > now:
+        return memory.expire_time
+    return now + SHORT_TERM_LIFE if memory.layer is Layer.SHORT_TERM else None
+
+
+def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
+    return Memory(
+        id=target.memory_id,
+        scope=Scope(target.scope.user_id, tenant_id=target.scope.tenant_id),
+        content="",
+        create_time=now,
+        update_time=now,
+        content_hash="",
+        status=Status.DELETED,
+        revision=revision,
+    )

@@ -1,0 +1,282 @@
+"""Where drafts go: each becomes a new memory, changes the one that bears its key, or meets its duplicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from memsvc.domain.conflicts import ConflictPolicy, Contradiction
+from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.provenance import TrustPolicy
+from memsvc.domain.visibility import visible
+from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
+from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.conflicts.stating import stored_statements
+from memsvc.engine.memories.recording import Recording
+from memsvc.engine.records.memory_builder import Drafting, Prepared, content_name, require_validity
+from memsvc.engine.records.patching import changed, values_of_draft
+from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
+from memsvc.ports.metadata import ContentName, Record, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A memory as a write left or found it, and what it contradicts."""
+
+    memory: Memory
+    outcome: Outcome
+    conflicts: tuple[Contradiction, ...] = ()
+
+
+Item: TypeAlias = Prepared | Rejected
+Result: TypeAlias = Placed | Rejected | MemsvcError
+
+
+class Placing:
+    """Places drafts within a transaction, in their order, with few questions to the store however many they are."""
+
+    def __init__(self, drafting: Drafting, recording: Recording) -> None:
+        """Place what *drafting* prepared."""
+        self._drafting = drafting
+        self._recording = recording
+        self._contradictions = Contradictions(drafting, recording)
+
+    def place(
+        self,
+        transaction: Transaction,
+        items: Sequence[Item],
+        on_duplicate: OnDuplicate,
+        on_conflict: ConflictPolicy | None,
+    ) -> list[Result]:
+        """Return what became of each item; a later item sees those before it. Items rejected before pass through.
+
+        Without a policy for conflicts what is written is compared with nothing.
+
+        Raises:
+            UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
+        """
+        judged = self._judged(transaction, items)
+        prepared = [item for item in judged if isinstance(item, Prepared)]
+        if not prepared:
+            return [item for item in judged if not isinstance(item, Prepared)]
+        batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
+        batch.look_up(prepared)
+        results = [batch.place(item) if isinstance(item, Prepared) else item for item in judged]
+        return self._compared(transaction, batch, batch.settled(results), on_conflict)
+
+    def _compared(
+        self, transaction: Transaction, batch: _Batch, results: list[Result], on_conflict: ConflictPolicy | None
+    ) -> list[Result]:
+        """Return the results with what they contradict, and with their memories as they are after that."""
+        if not batch.changed and (on_conflict is None or not batch.stating):
+            return results
+        # The last result of a memory tells what it contradicts.
+        last = {result.memory.id: result for result in results if isinstance(result, Placed)}
+        stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
+        findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
+        return [
+            Placed(
+                findings.current(result.memory),
+                result.outcome,
+                findings.shown(result.memory) if last[result.memory.id] is result else (),
+            )
+            if isinstance(result, Placed)
+            else result
+            for result in results
+        ]
+
+    def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Item | InvalidRequestError]:
+        """Return the items with what their sources make of them; one whose source is not there as an error."""
+        sources = Sources(transaction)
+        judged: list[Item | InvalidRequestError] = []
+        for item in items:
+            try:
+                policy = self._drafting.policy
+                judged.append(derived(item, sources, policy) if isinstance(item, Prepared) else item)
+            except InvalidRequestError as error:
+                judged.append(error)
+        return judged
+
+
+def derived(item: Prepared, sources: Sources, policy: TrustPolicy) -> Prepared:
+    """Return *item* with what the memories that it is made of do to its trust.
+
+    Raises:
+        InvalidRequestError: Some are not there for its scope.
+    """
+    memory = item.record.memory
+    if not memory.derived_from:
+        return item
+    judged = sourced(memory, sources.of(memory.scope, memory.derived_from), policy)
+    is_named = judged.status not in UNNAMED
+    is_unique = item.record.is_unique and is_named
+    record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
+    return replace(item, record=record, name=item.name if is_named else None)
+
+
+def rejection(result: Result) -> Placed | Rejected:
+    """Return *result* with an error as the rejection of its item."""
+    if isinstance(result, MemsvcError):
+        violations = result.violations if isinstance(result, InvalidRequestError) else ()
+        return Rejected(result.reason, result.message, violations)
+    return result
+
+
+class _Batch:
+    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0).
+
+    Attributes:
+        stating: The ids of the memories that newly state something, in order.
+        changed: The ids of the memories that were there and were changed.
+    """
+
+    def __init__(
+        self, transaction: Transaction, recording: Recording, on_duplicate: OnDuplicate, drafting: Drafting
+    ) -> None:
+        self._transaction = transaction
+        self._recording = recording
+        self._on_duplicate = on_duplicate
+        self._drafting = drafting
+        self._keyed: dict[tuple[str, str], Memory] = {}
+        self._held: dict[ContentName, Memory] = {}
+        self._waiting: list[Record] = []
+        self._stored: dict[str, Memory] = {}
+        self.stating: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
+
+    def look_up(self, items: Sequence[Prepared]) -> None:
+        """Ask the store once which keys and contents are taken."""
+        memories = [item.record.memory for item in items]
+        owner = memories[0].scope.owner
+        keys = {(memory.scope.project_id, memory.key) for memory in memories if memory.key}
+        names = {item.name for item in items if item.name is not None}
+        if keys:
+            self._keyed = dict(self._transaction.find_keys(owner, keys))
+        if names:
+            self._held = dict(self._transaction.find_contents(owner, names))
+
+    def place(self, item: Prepared) -> Result:
+        """Place one item; a new memory only waits until `settled`."""
+        memory = item.record.memory
+        if memory.key and memory.status not in UNNAMED:
+            existing = self._keyed.get((memory.scope.project_id, memory.key))
+            if existing is not None:
+                return self._change(self._as_stored(existing), item)
+        holder = None if item.name is None else self._held.get(item.name)
+        if holder is None:
+            return self._add(item.record, item.name)
+        return self._meet(holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None))
+
+    def settled(self, results: Sequence[Result]) -> list[Result]:
+        """Insert what waits, and return the *results* with the rows of their memories."""
+        self._flush()
+        return [
+            Placed(self._stored[result.memory.id], result.outcome)
+            if isinstance(result, Placed) and not result.memory.row
+            else result
+            for result in results
+        ]
+
+    def _add(self, record: Record, name: ContentName | None) -> Placed:
+        memory = record.memory
+        if record.statements:
+            self.stating[memory.id] = None
+        self._waiting.append(_claiming(record, is_unique=name is not None))
+        if memory.key and memory.status not in UNNAMED:
+            self._keyed[memory.scope.project_id, memory.key] = memory
+        if name is not None:
+            self._held[name] = memory
+        return Placed(memory, Outcome.CREATED)
+
+    def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
+        """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
+        now = self._drafting.now()
+        # What becomes true later only is no duplicate of what is true already.
+        lies_ahead = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
+        if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
+            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
+        if holder.expire_time is not None and holder.expire_time <= now:
+            return store(self._put_away(holder, newcomer.create_time))
+        if self._on_duplicate is OnDuplicate.REJECT:
+            return MemoryExistsError(holder.id)
+        return Placed(holder, Outcome.DUPLICATE)
+
+    def _put_away(self, holder: Memory, moment: datetime) -> bool:
+        """Take the content from an expired memory when another has it, as its expiry would; return whether it is free.
+
+        The two never held it side by side, so it ends for the one at the *moment* when it begins for the other.
+        """
+        if holder.work_in_progress:
+            return False
+        before = self._as_stored(holder)
+        update_time = max(before.update_time, moment)
+        after = replace(before, status=Status.EXPIRED, update_time=update_time, revision=before.revision + 1)
+        self._update(before, self._recording.record(before, after))
+        return True
+
+    def _change(self, before: Memory, item: Prepared) -> Result:
+        draft, own = item.draft, item.record.memory
+        refusal = _refusal(before, own)
+        if refusal is not None:
+            return refusal
+        values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
+        after = changed(before, values, own.create_time, self._drafting.reminding)
+        try:
+            require_validity(after)
+        except InvalidRequestError as error:
+            return error
+        record = self._recording.next_record(before, after, item.record.given_vector)
+        if record is None:
+            return Placed(before, Outcome.DUPLICATE)
+        self._flush()
+        record, holder = self._recording.claimed(self._transaction, record)
+        if holder is None or content_name(before) == content_name(record.memory):
+            return self._replace(before, record)
+        return self._replace(before, _claiming(record, is_unique=False))
+
+    def _replace(self, before: Memory, record: Record) -> Placed:
+        self._update(before, record)
+        self.changed[before.id] = None
+        if record.statements and record.statements != stored_statements(before):
+            self.stating[before.id] = None
+        return Placed(record.memory, Outcome.UPDATED)
+
+    def _update(self, before: Memory, record: Record) -> None:
+        after = record.memory
+        self._transaction.update(before, record, ChangeAction.UPDATED)
+        if after.key:
+            self._keyed[after.scope.project_id, after.key] = after
+        old = self._held.get(content_name(before))
+        if old is not None and old.id == before.id:
+            del self._held[content_name(before)]
+        if record.is_unique:
+            self._held[content_name(after)] = after
+
+    def _as_stored(self, memory: Memory) -> Memory:
+        if memory.row:
+            return memory
+        self._flush()
+        return self._stored[memory.id]
+
+    def _flush(self) -> None:
+        if self._waiting:
+            linked = self._recording.linked(self._transaction, self._waiting)
+            self._stored.update((memory.id, memory) for memory in self._transaction.insert(linked))
+            self._waiting.clear()
+
+
+def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
+    """Return why a memory cannot be written under the key of *bearer*, or None when it can."""
+    if not visible(bearer, newcomer.scope):
+        return MemoryExistsError(bearer.id, key=bearer.key)
+    if bearer.superseded_by_id:
+        return MemorySupersededError(bearer.id, bearer.superseded_by_id)
+    return None
+
+
+def _claiming(record: Record, *, is_unique: bool) -> Record:
+    return record if record.is_unique == is_unique else replace(record, is_unique=is_unique)

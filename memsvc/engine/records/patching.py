@@ -1,0 +1,127 @@
+"""From a memory and new values for some of its fields to its next revision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from memsvc.domain.file_refs import followed, union
+from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
+from memsvc.domain.write_requests import Draft, Patch
+from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.records.memory_builder import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
+from memsvc.text.file_refs import refs_in
+
+_TAKEN_OVER = (
+    "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
+    "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
+    "metadata", "valid_from", "valid_to", "reminder",
+)  # fmt: skip
+"""What a draft under an existing key gives to the memory there."""
+
+_CLEARED: Mapping[str, Any] = {
+    "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
+    "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
+    "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
+    "origin": Origin.AGENT, "derived_from": (),
+}  # fmt: skip
+"""What None in a patch stands for; kind, keywords and the times see to themselves."""
+
+
+def values_of_draft(draft: Draft, now: datetime) -> dict[str, Any]:
+    """Return the new values that *draft* gives to the memory that bears its key: it becomes ACTIVE again."""
+    values = {name: value for name in _TAKEN_OVER if (value := getattr(draft, name)) is not None}
+    if draft.ttl is not None:
+        values["expire_time"] = now + draft.ttl
+    if draft.keywords is not None and not draft.keywords:
+        del values["keywords"]
+    values["status"] = Status.ACTIVE
+    return values
+
+
+def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
+    """Return the new values that *patch* gives to *before*; a field without a value gets its default."""
+    values: dict[str, Any] = {
+        name: _CLEARED.get(name) if value is None else value for name, value in patch.values.items()
+    }
+    if "kind" in values and values["kind"] is None:
+        values["kind"] = default_kind(values.get("speaker", before.speaker))
+    if "keywords" in values and not values["keywords"]:
+        title, content = (values.get(name, getattr(before, name)) for name in ("title", "content"))
+        values["keywords"] = extracted_keywords(title, content)
+    return values
+
+
+def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: Reminding) -> Memory:
+    """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
+
+    Keywords that were extracted follow title and content, a reminder that *reminding* found and references to files
+    follow the content; given ones stay, and what the content refers to is always there. A memory that becomes
+    SHORT_TERM, or is so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer
+    expires, unless *values* say otherwise. One that is made ACTIVE when its expiry has passed gets a new one, or none,
+    likewise: else it would be put away again at once.
+    """
+    wanted = dict(values)
+    if wanted.get("keywords"):
+        wanted["keywords"] = normal_keywords(wanted["keywords"])
+    if "ttl" in wanted:
+        ttl = wanted.pop("ttl")
+        wanted["expire_time"] = now + ttl if ttl is not None else wanted.get("expire_time")
+    _follow_layer(before, wanted, now)
+    _follow_refs(before, wanted)
+    differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
+    if not differing:
+        return before
+    _follow_content(before, differing, keywords_given="keywords" in values)
+    after = replace(before, **differing, update_time=now, revision=before.revision + 1)
+    if "content" in differing and "reminder" not in values:
+        return replace(after, reminder=reminding.followed(before, after, now))
+    return after
+
+
+def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:
+    layer = wanted.get("layer", before.layer)
+    is_over = before.expire_time is not None and before.expire_time <= now and wanted.get("status") is Status.ACTIVE
+    if "expire_time" in wanted:
+        if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
+            wanted["expire_time"] = now + SHORT_TERM_LIFE
+    elif layer is Layer.SHORT_TERM and (is_over or before.expire_time is None):
+        wanted["expire_time"] = now + SHORT_TERM_LIFE
+    elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
+        wanted["expire_time"] = None
+
+
+def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
+    """Have the references to files follow the content; new given ones take the place of all that were given before."""
+    if "file_refs" not in wanted and "content" not in wanted:
+        return
+    found = refs_in(wanted.get("content", before.content))
+    if "file_refs" in wanted:
+        wanted["file_refs"] = union(wanted["file_refs"], found)
+    elif found or before.file_refs:
+        wanted["file_refs"] = followed(before.file_refs, refs_in(before.content), found)
+
+
+def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:
+    if "content" in differing:
+        differing["content_hash"] = content_hash(differing["content"])
+    if keywords_given or not differing.keys() & {"title", "content"}:
+        return
+    if set(before.keywords) == set(extracted_keywords(before.title, before.content)):
+        title, content = (differing.get(name, getattr(before, name)) for name in ("title", "content"))
+        differing["keywords"] = extracted_keywords(title, content)
+
+
+def _differs(name: str, old: object, new: object) -> bool:
+    if name == "metadata":
+        # As JSON, because to Python True equals 1.
+        return _canonical(old) != _canonical(new)
+    return old != new
+
+
+def _canonical(metadata: Any) -> str:
+    plain: dict[str, Json] = dict(metadata)
+    return json.dumps(plain, sort_keys=True)

@@ -1,0 +1,1 @@
+"""Parts that all engine packages may use: search priority, latencies, periodic tasks, leases."""

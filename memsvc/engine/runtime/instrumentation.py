@@ -1,0 +1,130 @@
+"""Measuring what the backends do, around them: each looks as it did, and every call of note is recorded."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import Hit
+from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.ports.embedder import Embedder
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.vectors import PendingSearch, VectorIndex
+
+_READS = {
+    "get": "Get",
+    "get_by_key": "Get",
+    "by_rows": "ReadRows",
+    "page": "ReadPage",
+    "candidates": "ReadCandidates",
+    "keyword_hits": "SearchKeywords",
+    "rows_where": "FindRows",
+    "chunks": "ReadChunks",
+    "essentials": "ReadEssentials",
+    "counts": "Count",
+}
+_INDEX = {"search": "Search", "replace": "Replace", "switch": "Switch"}
+_EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
+
+
+class _Timed:
+    """Stands for an object, of which some members are replaced; the others are its own."""
+
+    def __init__(self, inner: Any, members: Mapping[str, Any]) -> None:
+        self._inner = inner
+        for name, member in members.items():
+            setattr(self, name, member)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Timing:
+    """Puts the measuring around backends, and notes the troubles of indexes."""
+
+    def __init__(self, performance: Performance, troubles: Troubles) -> None:
+        self._performance = performance
+        self._troubles = troubles
+
+    def embedder(self, inner: Embedder) -> Embedder:
+        """Measure an embedder."""
+        return cast("Embedder", _Timed(inner, self._methods(inner, "embedder", _EMBEDDER)))
+
+    def store(self, inner: MetadataStore) -> MetadataStore:
+        """Measure a store: what reads memories, and whole transactions."""
+
+        @contextmanager
+        def transaction() -> Iterator[Transaction]:
+            started = time.perf_counter()
+            is_done = False
+            try:
+                with inner.transaction() as opened:
+                    yield opened
+                is_done = True
+            finally:
+                self._performance.record("Transaction", "store", time.perf_counter() - started, failed=not is_done)
+
+        memories = _Timed(inner.memories, self._methods(inner.memories, "store", _READS))
+        return cast("MetadataStore", _Timed(inner, {"transaction": transaction, "memories": memories}))
+
+    def vectors(self, inner: VectorIndex) -> VectorIndex:
+        """Measure an index of meanings; a search that is begun lasts until its result is there."""
+        begin = inner.begin_search
+
+        def begin_search(*args: Any, **kwargs: Any) -> PendingSearch:
+            return _Pending(begin(*args, **kwargs), self._watched(_result, "vectors", "Search", time.perf_counter()))
+
+        methods = self._methods(inner, "vectors", _INDEX) | {"begin_search": begin_search}
+        return cast("VectorIndex", _Timed(inner, methods))
+
+    def lexical(self, inner: LexicalIndex) -> LexicalIndex:
+        """Measure an index of words."""
+        return cast("LexicalIndex", _Timed(inner, self._methods(inner, "lexical", _INDEX)))
+
+    def _methods(self, inner: Any, layer: str, named: Mapping[str, str]) -> dict[str, Callable[..., Any]]:
+        return {name: self._watched(getattr(inner, name), layer, operation) for name, operation in named.items()}
+
+    def _watched(
+        self, method: Callable[..., Any], layer: str, operation: str, begun: float | None = None
+    ) -> Callable[..., Any]:
+        record, troubles = self._performance.record, self._troubles
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter() if begun is None else begun
+            try:
+                value = method(*args, **kwargs)
+            except BaseException as error:
+                record(operation, layer, time.perf_counter() - started, failed=True)
+                if isinstance(error, BackendUnavailableError):
+                    troubles.note(layer, operation, error.message)
+                raise
+            record(operation, layer, time.perf_counter() - started)
+            troubles.forget(layer, "" if operation == _INDEX["switch"] else operation)
+            return value
+
+        return call
+
+
+class _Pending:
+    """`memsvc.ports.vectors.PendingSearch`, measured."""
+
+    __slots__ = ("_inner", "_take")
+
+    def __init__(self, inner: PendingSearch, take: Callable[[PendingSearch], Sequence[Hit]]) -> None:
+        self._inner = inner
+        self._take = take
+
+    def result(self) -> Sequence[Hit]:
+        """Return what was found."""
+        return self._take(self._inner)
+
+
+def _result(pending: PendingSearch) -> Sequence[Hit]:
+    return pending.result()

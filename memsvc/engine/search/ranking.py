@@ -1,0 +1,252 @@
+"""Ranking: the lists of the retrievers become one, by the measured recipe or by the fusion that was asked for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memsvc.domain.clock import from_micros
+from memsvc.domain.index_entries import View
+from memsvc.domain.memory import Layer, Status
+from memsvc.domain.scope import Reach, SessionVisibility
+from memsvc.domain.search import (
+    Explanation,
+    Fusion,
+    FusionMethod,
+    Mode,
+    Normalization,
+    Retriever,
+    SearchQuery,
+)
+from memsvc.engine.search.dense_retriever import Timing
+from memsvc.engine.search.explaining import DENSE, Evidence, Rankings
+from memsvc.engine.search.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.retrieval import Retrieved
+from memsvc.engine.search.scoring import Column, Constants, Scored, boosted, named_speakers
+from memsvc.engine.search.sources import HitReads
+from memsvc.engine.search.weighing import above_zero, weighed
+from memsvc.ports.candidates import ABSENT, Candidates, Integers
+from memsvc.text.date_mentions import date_match, mentioned_dates
+
+BM25 = Retriever.BM25.value
+TABLE = Retriever.KEYWORD_TABLE.value
+RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
+RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
+GIVEN_KEYWORDS = 0.5
+"""The weight of the keyword table in the recipe when the caller gave keywords."""
+_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
+WORDS_ALONE = 0.1
+"""Its weight in a search by words without given ones: memories that only their keywords describe come last."""
+NO_DATES: Column = np.empty(0)
+NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
+"""A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
+
+
+class Ranking(NamedTuple):
+    """A memory's place in the result.
+
+    Attributes:
+        score: The final score.
+        entry_id: The memory's best entry.
+        place: Where the candidates have it.
+    """
+
+    score: float
+    memory_id: str
+    row: int
+    entry_id: int
+    place: int
+
+    def scaled(self, factor: float) -> Ranking:
+        """Return the place with its score multiplied."""
+        return self._replace(score=self.score * factor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Every candidate at or above a query's min_score. Rankings are made of those that are asked for: few of hundreds.
+
+    Attributes:
+        order: The places of the candidates, best first, equal scores in any order.
+        is_cut: Whether there were candidates below the min_score.
+    """
+
+    order: Integers
+    is_cut: bool
+    evidence: Evidence
+    timings: tuple[Timing, ...]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.order)
+
+    def page(self, start: int, stop: int) -> list[Ranking]:
+        """Return those from *start* to before *stop*, best first, equal scores by memory id."""
+        stop = min(stop, len(self))
+        if start >= stop:
+            return []
+        evidence = self.evidence
+        first, last = self._with_equals(start, stop)
+        places = self.order[first:last]
+        ids, scores = evidence.candidates.ids[places].tolist(), evidence.weighed.scores[places].tolist()
+        ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
+        shown = ordered[start - first : stop - first]
+        rows = evidence.candidates.rows[[place for *_, place in shown]]
+        listed = zip(shown, rows.tolist(), _best_entries(evidence.rankings, rows), strict=True)
+        return [Ranking(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
+
+    def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
+        """Widen a page by those around it that have the same scores: only their ids tell who is on it."""
+        falling = -self.evidence.weighed.scores[self.order]
+        first = int(np.searchsorted(falling, falling[start], side="left"))
+        return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
+
+    def holds(self, ranking: Ranking) -> bool:
+        """Return whether the memory is among the candidates."""
+        return bool((self.evidence.candidates.rows == ranking.row).any())
+
+    def explained(self, ranking: Ranking) -> Explanation:
+        """Explain the score of one of these."""
+        return self.evidence.of(ranking.place)
+
+
+class Ranker:
+    """Fuses, boosts, weighs and sorts."""
+
+    def __init__(self, reads: HitReads, constants: Constants) -> None:
+        self._reads = reads
+        self._constants = constants
+
+    def over(self, reads: HitReads) -> Ranker:
+        """Return a ranker that does the same with what *reads* tells."""
+        return Ranker(reads, self._constants)
+
+    @property
+    def depth(self) -> int:
+        """Return how many hits to ask of each retriever."""
+        return self._constants.depth
+
+    def rank(self, query: SearchQuery, found: Retrieved, *, reach: Reach, now: datetime) -> Ranked:
+        """Rank what was found. What may not be shown, though an index still has it as it was, is left out."""
+        started = time.perf_counter()
+        rankings = _rankings(found)
+        fused = _fused(query, rankings, found)
+        between = time.perf_counter()
+        candidates = self._reads.candidates(fused.rows, reach=reach)
+        candidates = candidates.where(_may_be_shown(candidates, query))
+        totals = fused.totals_of(candidates.rows)
+        scored = self._boosted(query, totals, candidates, rankings)
+        weights = weighed(above_zero(totals, scored), candidates, query.weighting, now)
+        order = _best_first(weights.scores, query.min_score)
+        timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
+        is_cut = len(order) < len(candidates)
+        return Ranked(order, is_cut, Evidence(rankings, fused, candidates, scored, weights), timings)
+
+    def _boosted(self, query: SearchQuery, totals: Column, candidates: Candidates, rankings: Rankings) -> Scored:
+        if _method(query) is not FusionMethod.DEFAULT:
+            return boosted(totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS)
+        speakers = map(candidates.names.text, set(candidates.speakers.tolist()))
+        return boosted(
+            totals,
+            candidates,
+            lexical=rankings.get(BM25),
+            named=named_speakers(query.text, speakers),
+            dates=_dates(query.text, candidates),
+            constants=self._constants,
+        )
+
+
+def _method(query: SearchQuery) -> FusionMethod:
+    """Return how to fuse: where meaning alone is asked there is nothing to fuse, and scores stay cosines."""
+    return FusionMethod.DEFAULT if query.mode is Mode.SEMANTIC else query.fusion.method
+
+
+def _may_be_shown(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_]:
+    """Tell which the store, which is ahead of the indexes, still has, and lets the caller know of if it is private."""
+    find = candidates.names.find
+    is_there: npt.NDArray[np.bool_] = candidates.statuses != find(_DELETED)
+    if query.selection.sessions is SessionVisibility.ALL:
+        return is_there
+    is_hidden = candidates.layers == find(_PRIVATE)
+    if session_id := query.scope.session_id:
+        is_hidden &= candidates.sessions != find(session_id)
+    is_there &= ~is_hidden
+    return is_there
+
+
+def _best_first(scores: Column, least: float) -> Integers:
+    order = np.argsort(-scores)
+    return order if least <= 0.0 else order[scores[order] >= least]
+
+
+def _rankings(found: Retrieved) -> Rankings:
+    lists = {DENSE[view]: best_per_row(hits) for view, hits in found.dense.items()}
+    lists[BM25] = best_per_row(found.bm25)
+    lists[TABLE] = best_per_row(found.keyword_table)
+    return {name: ranking for name, ranking in lists.items() if ranking}
+
+
+def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
+    if query.mode is Mode.SEMANTIC:
+        return weighted_sum(rankings, weights=RECIPE_E, normalization=Normalization.NONE)
+    fusion = query.fusion
+    if fusion.method is FusionMethod.DEFAULT:
+        return weighted_sum(rankings, weights=_recipe(query, rankings))
+    answered = found.asked - {lost.retriever for lost in found.degraded}
+    weights = {one.value: _weight(fusion, one) for one in found.asked}
+    weights |= dict.fromkeys(rankings.keys() - weights.keys(), 0.0)
+    whole = sum(weights[one.value] for one in answered)
+    factor = fusion.single_retriever_factor if len(answered) > 1 else 1.0
+    if fusion.method is FusionMethod.RECIPROCAL_RANK:
+        ranks = reciprocal_rank(
+            rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor
+        )
+        return ranks.scaled((fusion.rank_constant + 1) / whole if whole else 1.0)
+    mean = weighted_sum(
+        _cut(rankings) if fusion.normalization is Normalization.NONE else rankings,
+        weights=weights,
+        normalization=fusion.normalization,
+        single_retriever_factor=factor,
+    )
+    # The mean is over the lists that hold something; a retriever that answered with nothing gives everybody 0.
+    used = sum(weights[name] for name in rankings)
+    return mean.scaled(used / whole) if 0.0 < used < whole else mean
+
+
+def _cut(rankings: Rankings) -> Rankings:
+    return {name: ranking.with_scores(np.clip(ranking.scores, 0.0, 1.0)) for name, ranking in rankings.items()}
+
+
+def _weight(fusion: Fusion, retriever: Retriever) -> float:
+    return 1.0 if fusion.weights is None else fusion.weights.get(retriever, 0.0)
+
+
+def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
+    recipe = RECIPE_E if DENSE[View.WINDOW] in rankings else RECIPE_S
+    if query.keywords:
+        return {**recipe, TABLE: GIVEN_KEYWORDS}
+    return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
+
+
+def _best_entries(rankings: Rankings, rows: Integers) -> list[int]:
+    """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
+    chosen = np.zeros(len(rows), dtype=np.int64)
+    for name in reversed((BM25, *DENSE.values(), TABLE)):
+        if name in rankings:
+            is_it = rows[:, np.newaxis] == rankings[name].rows
+            chosen = np.where(is_it.any(axis=1), rankings[name].entries[is_it.argmax(axis=1)], chosen)
+    entries: list[int] = chosen.tolist()
+    return entries
+
+
+def _dates(text: str, candidates: Candidates) -> Column:
+    mentions = mentioned_dates(text)
+    if not mentions:
+        return NO_DATES
+    times = candidates.event_times.tolist()
+    return np.array([0.0 if time == ABSENT else date_match(mentions, from_micros(time)) for time in times])

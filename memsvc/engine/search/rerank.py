@@ -1,0 +1,179 @@
+"""Refining the best hits: reading them again by a reranker, collapsing near-duplicates, letting novelty weigh in."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.diversity import Wording, diversified
+from memsvc.domain.errors import (
+    BackendUnavailableError,
+    CapabilityMissingError,
+    DeadlineExceededError,
+    MemsvcError,
+)
+from memsvc.domain.index_entries import ordinal_of
+from memsvc.domain.memory import Memory
+from memsvc.domain.near_duplicates import Saying, collapsed
+from memsvc.domain.scope import Reach
+from memsvc.domain.search import SearchQuery, Skipped
+from memsvc.engine.search.ranking import Ranking
+from memsvc.engine.search.sources import HitReads
+from memsvc.ports.reranker import Reranker
+from memsvc.text.analysis import terms
+
+POOL = 50
+"""How many of the best hits are refined, whatever page is asked for: so that pages are parts of one list."""
+WHOLE_CHARS = 2_000
+"""Longer content is represented by its best chunk."""
+RERANKING, COLLAPSING, DIVERSITY, RERANK = "reranking", "collapsing", "diversity", "rerank"
+WORDS_SECONDS = 0.02
+"""What comparing words may take; with less time left it is not begun."""
+RERANK_SECONDS = 0.05
+"""With less time left no reranker is asked, however fast it was before."""
+_SMOOTHING = 0.2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Refined:
+    """The best hits in their new order, what was collapsed into which, and what was left out of the work."""
+
+    places: list[Ranking]
+    collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    least: float = 1.0
+
+    def below(self, others: Sequence[Ranking]) -> list[Ranking]:
+        """Return hits that were not refined, their scores brought below those that a reranker gave."""
+        if not self.factors or not others or others[0].score <= self.least:
+            return [*others]
+        factor = self.least / others[0].score
+        self.factors |= {place.memory_id: factor for place in others}
+        return [place.scaled(factor) for place in others]
+
+
+class Refining:
+    """Does what a search asks for beyond ranking."""
+
+    def __init__(self, reads: HitReads, reranker: Reranker | None) -> None:
+        """Read texts by *reads*; without a *reranker* none can be asked for."""
+        self._reads = reads
+        self._reranker = reranker
+        self._rerank_seconds = 0.0
+
+    def over(self, reads: HitReads) -> Refining:
+        """Return one that reads other texts, such as those of another time."""
+        return Refining(reads, self._reranker)
+
+    def check(self, query: SearchQuery) -> None:
+        """Refuse what cannot be done.
+
+        Raises:
+            CapabilityMissingError: A reranking is asked for, and no reranker is configured.
+        """
+        if query.refinement.rerank_depth and self._reranker is None:
+            capability = "reranking (the setting reranker.backend names none)"
+            raise CapabilityMissingError(capability)
+
+    def refine(self, query: SearchQuery, head: Sequence[Ranking], *, reach: Reach, deadline: Deadline) -> Refined:
+        """Return the best hits anew. A stage that fails, or for which the time is too short, is skipped."""
+        refined, wanted = Refined([*head]), query.refinement
+        memories = self._reads.by_rows([place.row for place in head], reach=reach)
+        texts = self._texts(head, memories)
+        if wanted.rerank_depth:
+            self._rerank(query, refined, texts, deadline)
+        if wanted.collapse_threshold is None and wanted.mmr_lambda is None:
+            return refined
+        if _is_near(deadline, WORDS_SECONDS):
+            stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
+            refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
+            return refined
+        if wanted.collapse_threshold is not None:
+            sayings = {row: Saying.of(text, beyond=_beyond(memories[row])) for row, text in texts.items()}
+            _collapse(refined, sayings, wanted.collapse_threshold)
+        if wanted.mmr_lambda is not None:
+            wordings = {row: Wording.of(terms(text)) for row, text in texts.items()}
+            scores = [place.score for place in refined.places]
+            order = diversified(scores, [_wording(wordings, place) for place in refined.places], wanted.mmr_lambda)
+            refined.places = [refined.places[number] for number in order]
+        return refined
+
+    def _rerank(self, query: SearchQuery, refined: Refined, texts: Mapping[int, str], deadline: Deadline) -> None:
+        reason = self._reranked(query, refined, texts, deadline)
+        if reason:
+            refined.skipped.append(Skipped(RERANKING, reason))
+
+    def _reranked(self, query: SearchQuery, refined: Refined, texts: Mapping[int, str], deadline: Deadline) -> str:
+        """Put the best hits into the reranker's order, or return why not."""
+        if self._reranker is None or _is_near(deadline, max(RERANK_SECONDS, 2.0 * self._rerank_seconds)):
+            return "DEADLINE"
+        depth = query.refinement.rerank_depth
+        best, others = refined.places[:depth], refined.places[depth:]
+        started = time.perf_counter()
+        try:
+            question = " ".join(filter(None, (query.text, *query.keywords)))
+            scores = self._reranker.rerank(question, [texts.get(one.row, "") for one in best], deadline=deadline)
+        except DeadlineExceededError:
+            return "DEADLINE"
+        except BackendUnavailableError:
+            log.warning("the reranker cannot be reached", exc_info=True)
+            return "UNAVAILABLE"
+        except MemsvcError:
+            log.exception("the reranker failed")
+            return "FAILED"
+        taken = time.perf_counter() - started
+        self._rerank_seconds += _SMOOTHING * (taken - self._rerank_seconds)
+        again = [place._replace(score=min(max(score, 0.0), 1.0)) for place, score in zip(best, scores, strict=True)]
+        refined.factors = {
+            new.memory_id: new.score / old.score for old, new in zip(best, again, strict=True) if old.score > 0.0
+        }
+        again.sort(key=lambda place: (-place.score, place.memory_id))
+        refined.least = again[-1].score if again else 1.0
+        refined.places = [place for place in (*again, *refined.below(others)) if place.score >= query.min_score]
+        return ""
+
+    def _texts(self, places: Sequence[Ranking], memories: Mapping[int, Memory]) -> dict[int, str]:
+        long = [
+            (place.row, ordinal_of(place.entry_id))
+            for place in places
+            if place.row in memories and len(memories[place.row].content) > WHOLE_CHARS
+        ]
+        chunks = {row: chunk.text for (row, _), chunk in self._reads.chunks(long).items()} if long else {}
+        return {row: _text(memory, chunks.get(row)) for row, memory in memories.items()}
+
+
+def _text(memory: Memory, chunk: str | None) -> str:
+    said = f"{memory.speaker}: " if memory.speaker else ""
+    title = f"{memory.title}\n" if memory.title else ""
+    return f"{title}{said}{(memory.content if chunk is None else chunk)[:WHOLE_CHARS]}"
+
+
+def _beyond(memory: Memory) -> str:
+    """Return what stands for the rest of a long memory, of which one chunk is compared."""
+    return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
+
+
+def _collapse(refined: Refined, sayings: Mapping[int, Saying], threshold: float) -> None:
+    places = refined.places
+    groups = collapsed([sayings.get(place.row) or Saying.of("") for place in places], threshold)
+    refined.places = [places[group[0]] for group in groups]
+    refined.collapsed = {
+        places[first].memory_id: tuple(places[number].memory_id for number in others)
+        for first, *others in groups
+        if others
+    }
+
+
+def _wording(wordings: Mapping[int, Wording], place: Ranking) -> Wording:
+    return wordings.get(place.row) or Wording.of(())
+
+
+def _is_near(deadline: Deadline, seconds: float) -> bool:
+    remaining = deadline.remaining()
+    return remaining is not None and remaining < seconds

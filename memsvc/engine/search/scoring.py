@@ -1,0 +1,240 @@
+"""From fused scores to final ones: what the memories around a memory, its speaker, its day and its use say.
+
+    score = (fused + neighbour + session + date + speaker) / (1 + the most that the first three boosts can add)
+
+Measured, not invented: every constant is a setting, and its default comes out of an ablation on chats in two languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.memory import Layer
+from memsvc.domain.search import Weighting
+from memsvc.domain.text_cache import remembered
+from memsvc.engine.search.fusion import RankedList
+from memsvc.ports.candidates import ABSENT, Candidates, Integers
+
+NEIGHBOUR = "neighbour"
+SESSION = "session"
+DATE = "date"
+SPEAKER = "speaker"
+SCALE = "scale"
+MAX_ACCESS_FACTOR = 1.3
+"""Reading feeds back into rank: without a ceiling, what is on top stays on top."""
+ROLES = frozenset(
+    ("user", "assistant", "system", "tool", "human", "agent", "ai", "bot", "用户", "助手", "系统", "人类", "机器人")
+)
+"""Speakers that are parts in a conversation. "How does the user log in?" names nobody."""
+
+Column: TypeAlias = npt.NDArray[np.float64]
+"""A number for each candidate, in the order of the candidates."""
+
+_MICROS_PER_DAY = 86_400_000_000
+_DAYS_PER_DECAY = 30
+_MOST_IMPORTANT = 5
+_MIN_FIRST_NAME = 3
+_NONE: Column = np.empty(0)
+"""A column that nobody has a number in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants of the default ranking.
+
+    Attributes:
+        neighbour: Share of the better one of the neighbours' fused scores in the session.
+        session: Added to the memories of the session with the best lexical hits, to those of others in proportion.
+        session_hits: How many of a session's lexical hits count.
+        date: Added to a memory of a day that the query names.
+        speaker: Taken from a memory of somebody else when the query names who spoke.
+        depth: How many entries each retriever is asked for.
+    """
+
+    neighbour: float = 0.25
+    session: float = 0.20
+    session_hits: int = 3
+    date: float = 0.10
+    speaker: float = 0.15
+    depth: int = 100
+
+    @property
+    def scale(self) -> float:
+        """Return the factor that brings the highest sum of a fused score in 0..1 and its boosts to 1."""
+        return 1.0 / (1.0 + self.neighbour + self.session + self.date)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Final scores of the candidates, and by name the boosts behind them; those that nobody has are left out."""
+
+    scores: Column
+    boosts: dict[str, Column]
+    scale: float
+
+    def boosts_of(self, place: int) -> tuple[tuple[str, float], ...]:
+        """Return what was added to a candidate's fused score, in order, and last the factor that scaled the sum.
+
+        A boost of 0 is left out.
+        """
+        added = [(name, float(column[place])) for name, column in self.boosts.items() if column[place]]
+        return (*added, (SCALE, self.scale))
+
+
+def boosted(
+    fused: Column,
+    candidates: Candidates,
+    *,
+    lexical: RankedList | None,
+    named: frozenset[str],
+    dates: Column,
+    constants: Constants,
+) -> Scored:
+    """Return the final scores of *candidates*, in 0..1.
+
+    Args:
+        fused: The fused score of each candidate, in 0..1.
+        candidates: What is known of the memories.
+        lexical: The lexical list: it tells which sessions the query is about.
+        named: The speakers that the query names: see `named_speakers`. When it names none, or all that the
+            candidates have, there is no speaker term.
+        dates: How well each candidate's time meets the dates that the query names, in 0..1; empty when it names none.
+        constants: The weights.
+    """
+    places = _Places(candidates.rows)
+    columns = {
+        NEIGHBOUR: _neighbour(fused, candidates, places, constants.neighbour),
+        SESSION: _session(candidates, places, lexical, constants),
+        DATE: constants.date * dates,
+        SPEAKER: _speaker(candidates, named, constants.speaker),
+    }
+    boosts = {name: column for name, column in columns.items() if column.any()}
+    sums = fused
+    for column in boosts.values():
+        sums = sums + column
+    scale = constants.scale
+    return Scored(np.where(sums > 0.0, sums * scale, 0.0), boosts, scale)
+
+
+def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
+    """Return those of *speakers* that *text* names: by the whole name or by its first part, in any case.
+
+    Names of spaced scripts must stand as words of their own. Roles such as "user" are nobody's name.
+    """
+    query = text.casefold()
+    return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
+
+
+def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> Column:
+    """Return the factors of age, importance, use and layer that scores are multiplied by when time is to count.
+
+    decay_factor ** (days / 30) * (0.8 + 0.2 * importance / 5) * (1 + 0.1 * log10(access_count + 1)) * boost of the
+    layer, the third at most `MAX_ACCESS_FACTOR`. Days count from when it happened, or else from when it was written;
+    the future counts as today.
+    """
+    events = candidates.event_times
+    happened = np.where(events == ABSENT, candidates.create_times, events)
+    days = np.maximum(0, to_micros(now) - happened) / _MICROS_PER_DAY
+    age = np.power(weighting.decay_factor, days / _DAYS_PER_DECAY)
+    importance = 0.8 + 0.2 * candidates.importances / _MOST_IMPORTANT
+    access = np.minimum(1.0 + 0.1 * np.log10(candidates.access_counts + 1.0), MAX_ACCESS_FACTOR)
+    factors: Column = age * importance * access * layer_boosts(candidates, weighting)
+    return factors
+
+
+def layer_boosts(candidates: Candidates, weighting: Weighting) -> Column:
+    """Return the part of `time_factors` that is the layers'."""
+    find, boosts = candidates.names.find, np.ones(len(candidates))
+    boosts[candidates.layers == find(Layer.CORE.value)] = weighting.core_boost
+    boosts[candidates.layers == find(Layer.LONG_TERM.value)] = weighting.long_term_boost
+    return boosts
+
+
+class _Places:
+    """Where the candidates have a row."""
+
+    def __init__(self, rows: Integers) -> None:
+        self._order = np.argsort(rows)
+        self._rows = rows[self._order]
+
+    def of(self, wanted: Integers) -> tuple[npt.NDArray[np.bool_], Integers]:
+        """Return which of the wanted rows there are, and the places of these."""
+        if not len(self._rows):
+            return np.zeros(len(wanted), dtype=bool), np.empty(0, dtype=np.int64)
+        nearest = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)
+        is_there = self._rows[nearest] == wanted
+        return is_there, self._order[nearest[is_there]]
+
+
+def _neighbour(fused: Column, candidates: Candidates, places: _Places, weight: float) -> Column:
+    """Give each memory its share of the better one of the two beside it, where these are candidates too."""
+    has_previous, previous = places.of(candidates.previous_rows)
+    best = np.zeros(len(candidates))
+    best[has_previous] = weight * fused[previous]
+    np.maximum.at(best, previous, weight * fused[has_previous])
+    return best
+
+
+def _session(candidates: Candidates, places: _Places, lexical: RankedList | None, constants: Constants) -> Column:
+    """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
+    if lexical is None:
+        return _NONE
+    is_there, found = places.of(lexical.rows)
+    sessions, groups = np.unique(candidates.sessions[found], return_inverse=True)
+    sums = _sums_of_first(groups, lexical.scores[is_there], len(sessions), constants.session_hits)
+    sums[sessions == 0] = 0.0
+    most = float(sums.max(initial=0.0))
+    if not most:
+        return _NONE
+    nearest = np.minimum(np.searchsorted(sessions, candidates.sessions), len(sessions) - 1)
+    shares = np.where(sessions[nearest] == candidates.sessions, sums[nearest], 0.0)
+    column: Column = constants.session * shares / most
+    return column
+
+
+def _sums_of_first(groups: Integers, scores: Column, count: int, most: int) -> Column:
+    """Add up by group the first *most* scores of each."""
+    order = np.argsort(groups, kind="stable")
+    sorted_groups = groups[order]
+    begins = np.searchsorted(sorted_groups, sorted_groups)
+    first = order[np.arange(len(order)) - begins < most]
+    sums: Column = np.bincount(groups[first], scores[first], count).astype(np.float64, copy=False)
+    return sums
+
+
+def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> Column:
+    if not named:
+        return _NONE
+    numbers = set(candidates.speakers.tolist()) - {0}
+    others = [number for number in numbers if candidates.names.text(number) not in named]
+    if len(others) == len(numbers):
+        return _NONE
+    return np.where(np.isin(candidates.speakers, others), -weight, 0.0)
+
+
+@remembered(4096)
+def _names_of(speaker: str) -> tuple[str, ...]:
+    """Return what a query may call a speaker, in lower case, the whole name first; nothing for roles."""
+    whole = speaker.casefold().strip()
+    if not whole or whole in ROLES:
+        return ()
+    first = whole.split(maxsplit=1)[0]
+    return (whole, first) if len(first) >= _MIN_FIRST_NAME else (whole,)
+
+
+def _is_named(speaker: str, query: str) -> bool:
+    names = _names_of(speaker)
+    mentioned = [name for name in names if name in query]
+    if not mentioned:
+        return False
+    if mentioned[0] == names[0] and not names[0].isascii():
+        return True
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) for name in mentioned)

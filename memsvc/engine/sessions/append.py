@@ -1,0 +1,237 @@
+"""Appending messages: one transaction, in order, durable when acknowledged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memsvc.domain.errors import InvalidRequestError, SessionNotActiveError, SessionNotFoundError, Violation
+from memsvc.domain.memory import Kind, Layer
+from memsvc.domain.scope import Scope
+from memsvc.domain.sessions import (
+    ORIGINS,
+    AutoTrim,
+    MessageRecord,
+    NewMessage,
+    Session,
+    SessionName,
+    SessionState,
+    Standing,
+    ToolCall,
+)
+from memsvc.domain.write_requests import Draft
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.sessions.answers import Answer, Json, once
+from memsvc.engine.sessions.service import session_request
+from memsvc.ports.metadata import Record, Transaction
+from memsvc.ports.tokenizer import Tokenizer
+
+SOURCE = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedMessage:
+    """Where a message went."""
+
+    memory_id: str
+    ordinal: int
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append came to: the messages, and how full the session is now.
+
+    Attributes:
+        is_full: Whether the session has reached its limit and is about to be trimmed by itself. It is not when there is
+            nothing to drop beside system messages, pinned ones and the last one.
+        unflushed_tokens: How many tokens of live messages no flush has met.
+    """
+
+    messages: tuple[AppendedMessage, ...]
+    live_tokens: int
+    token_limit: int
+    is_full: bool
+    unflushed_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    message: NewMessage
+    record: Record
+    token_count: int
+
+
+class Appending:
+    """Appends messages to sessions. Each is a memory of layer SESSION, with its place and role beside it."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        drafting: Drafting,
+        tokenizer: Tokenizer,
+        on_full: Callable[[Scope], object],
+        is_due: Callable[[int], bool],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Append by these parts.
+
+        *on_full* is told of a session that is to be trimmed, or flushed because so many tokens are due, and returns at
+        once.
+        """
+        self._committer = committer
+        self._drafting = drafting
+        self._tokenizer = tokenizer
+        self._on_full = on_full
+        self._is_due = is_due
+        self._now = now
+
+    def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> Answer[Appended]:
+        """Append *messages* in their order to the session that *scope* names.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionNotActiveError: It is closed or archived.
+            InvalidRequestError: A message alone takes more tokens than the session may hold.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        prepared = [self._prepared(scope, message, place) for place, message in enumerate(messages)]
+        request = session_request("AppendMessages", scope, (scope, messages), request_id)
+        answer = once(
+            self._committer,
+            request,
+            lambda transaction: self._append(transaction, scope, prepared),
+            to_json=_as_json,
+            from_json=_from_json,
+        )
+        if answer.value.is_full or self._is_due(answer.value.unflushed_tokens):
+            self._on_full(scope)
+        return answer
+
+    def _prepared(self, scope: Scope, message: NewMessage, place: int) -> _Prepared:
+        message = self._without_secrets(self._lifted(scope, message, place))
+        called = tool_call_text(message.tool_calls)
+        tokens = message.token_count
+        if tokens is None:
+            tokens = self._tokenizer.count(message.content) + self._tokenizer.count(called)
+        draft = Draft(
+            content=message.content or called,
+            layer=Layer.SESSION,
+            kind=Kind.MESSAGE,
+            category=message.role.value.lower(),
+            speaker=message.name,
+            event_time=message.event_time,
+            source=SOURCE,
+            metadata=message.metadata,
+            origin=ORIGINS[message.role],
+        )
+        return _Prepared(message, self._drafting.prepare(scope, draft).record, tokens)
+
+    def _lifted(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
+        content = self._drafting.lifted_text(scope, message.content, field=f"messages[{place}].content")
+        return message if content is message.content else replace(message, content=content)
+
+    def _without_secrets(self, message: NewMessage) -> NewMessage:
+        """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""
+        clean = self._drafting.redactor.json
+        calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
+        return replace(message, tool_calls=calls) if calls else message
+
+    def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> Appended:
+        standing = active_session(transaction, scope)
+        session = standing.session
+        _require_room(session, prepared)
+        records = [one.record for one in prepared]
+        first = records[0]
+        records[0] = replace(first, memory=replace(first.memory, previous_row=standing.newest_row))
+        stored = transaction.insert(records)
+        rows = [
+            _message_record(one, memory.row, ordinal)
+            for ordinal, (one, memory) in enumerate(zip(prepared, stored, strict=True), start=session.last_ordinal + 1)
+        ]
+        transaction.sessions.append(session, rows)
+        now = self._now()
+        session = replace(session, last_ordinal=rows[-1].ordinal, last_message_time=now, update_time=now)
+        transaction.sessions.update(session)
+        added = sum(row.token_count for row in rows)
+        live = standing.live_tokens + added
+        return Appended(
+            messages=tuple(
+                AppendedMessage(memory.id, row.ordinal, row.token_count)
+                for memory, row in zip(stored, rows, strict=True)
+            ),
+            live_tokens=live,
+            token_limit=session.token_limit,
+            is_full=live >= session.token_limit
+            and session.auto_trim is AutoTrim.AT_LIMIT
+            and transaction.sessions.has_droppable(session, before=session.last_ordinal),
+            unflushed_tokens=standing.unflushed_tokens + added,
+        )
+
+
+def active_session(transaction: Transaction, scope: Scope) -> Standing:
+    """Return the session that *scope* names, and how it stands.
+
+    Raises:
+        SessionNotFoundError: There is none.
+        SessionNotActiveError: It is closed or archived.
+    """
+    standing = transaction.sessions.standing(SessionName.from_scope(scope))
+    if standing is None:
+        raise SessionNotFoundError(scope.session_id)
+    if standing.session.state is not SessionState.ACTIVE:
+        raise SessionNotActiveError(scope.session_id, standing.session.state.value)
+    return standing
+
+
+def tool_call_text(calls: Sequence[ToolCall]) -> str:
+    """Return tool calls as text: what they cost is counted by it, and a message of nothing else is found by it."""
+    return "\n".join(f"{call.name}({json.dumps(dict(call.arguments), ensure_ascii=False)})" for call in calls)
+
+
+def _message_record(prepared: _Prepared, row: int, ordinal: int) -> MessageRecord:
+    message = prepared.message
+    return MessageRecord(
+        row=row,
+        ordinal=ordinal,
+        role=message.role,
+        token_count=prepared.token_count,
+        is_pinned=message.is_pinned,
+        has_content=bool(message.content),
+        tool_calls=message.tool_calls,
+        tool_call_id=message.tool_call_id,
+    )
+
+
+def _require_room(session: Session, prepared: Sequence[_Prepared]) -> None:
+    violations = [
+        Violation(
+            f"messages[{index}].content",
+            f"must take at most the session's {session.token_limit} tokens, not {one.token_count}: split it",
+        )
+        for index, one in enumerate(prepared)
+        if one.token_count > session.token_limit
+    ]
+    if violations:
+        raise InvalidRequestError(violations)
+
+
+def _as_json(appended: Appended) -> Json:
+    return {
+        "messages": [(one.memory_id, one.ordinal, one.token_count) for one in appended.messages],
+        "live_tokens": appended.live_tokens,
+        "token_limit": appended.token_limit,
+        "is_full": appended.is_full,
+    }
+
+
+def _from_json(known: Json) -> Appended:
+    return Appended(
+        messages=tuple(AppendedMessage(*one) for one in known["messages"]),
+        live_tokens=known["live_tokens"],
+        token_limit=known["token_limit"],
+        is_full=known["is_full"],
+    )

@@ -1,0 +1,155 @@
+"""Opening, closing and reopening sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from memsvc.domain.errors import SessionExistsError, SessionNotFoundError
+from memsvc.domain.ids import uuid7
+from memsvc.domain.memory import Json
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.sessions import (
+    AutoTrim,
+    CountedSession,
+    OnOpen,
+    Session,
+    SessionName,
+    SessionState,
+)
+from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.idempotency import Request, digest_of
+from memsvc.engine.sessions.answers import Answer, once, session_as_json, session_from_json
+from memsvc.ports.metadata import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDefaults:
+    """What holds for sessions that do not say otherwise."""
+
+    token_limit: int = 64_000
+    on_open: OnOpen = OnOpen.ARCHIVE_OTHERS
+    auto_trim: AutoTrim = AutoTrim.AT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session as a caller asks for it; None means the default."""
+
+    title: str = ""
+    token_limit: int | None = None
+    on_open: OnOpen | None = None
+    auto_trim: AutoTrim | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+class Opening:
+    """Opens and ends sessions, each change one transaction."""
+
+    def __init__(self, committer: Committer, defaults: SessionDefaults, now: Callable[[], datetime]) -> None:
+        """Change by *committer*; *now* is the clock."""
+        self._committer = committer
+        self._defaults = defaults
+        self._now = now
+
+    def create(self, scope: Scope, new: NewSession, request_id: str) -> Answer[CountedSession]:
+        """Open the session that *scope* names, or without a name one with a fresh id.
+
+        As its defaults or *new* say, the other active sessions of the same user and project become ARCHIVED, whichever
+        agent opened them.
+
+        Raises:
+            SessionExistsError: A session of that id was opened before.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        now = self._now()
+        place = scope if scope.session_id else replace(scope, session_id=uuid7(now))
+        session = Session(
+            scope=place,
+            create_time=now,
+            update_time=now,
+            token_limit=new.token_limit or self._defaults.token_limit,
+            title=new.title,
+            auto_trim=new.auto_trim or self._defaults.auto_trim,
+            metadata=new.metadata,
+        )
+
+        def work(transaction: Transaction) -> CountedSession:
+            if transaction.sessions.get(session.name) is not None:
+                raise SessionExistsError(place.session_id)
+            self._settle_others(transaction, session, new.on_open)
+            opened = transaction.sessions.insert(session)
+            return CountedSession(opened, transaction.sessions.counts(opened))
+
+        return self._once("CreateSession", scope, (scope, new), request_id, work)
+
+    def close(self, scope: Scope, request_id: str) -> Answer[CountedSession]:
+        """Close the session; closing a closed one changes nothing.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+
+        def work(transaction: Transaction) -> CountedSession:
+            session = _required(transaction, scope)
+            if session.state is not SessionState.CLOSED:
+                session = _ended(transaction, session, SessionState.CLOSED, self._now())
+            return CountedSession(session, transaction.sessions.counts(session))
+
+        return self._once("CloseSession", scope, (scope,), request_id, work)
+
+    def reopen(self, scope: Scope, on_open: OnOpen | None, request_id: str) -> Answer[CountedSession]:
+        """Make the session ACTIVE again, the others as in `create`; reopening an active one changes nothing.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+
+        def work(transaction: Transaction) -> CountedSession:
+            session = _required(transaction, scope)
+            if session.state is not SessionState.ACTIVE:
+                self._settle_others(transaction, session, on_open)
+                session = replace(session, state=SessionState.ACTIVE, end_time=None, update_time=self._now())
+                transaction.sessions.update(session)
+            return CountedSession(session, transaction.sessions.counts(session))
+
+        return self._once("ReopenSession", scope, (scope, on_open), request_id, work)
+
+    def _settle_others(self, transaction: Transaction, session: Session, on_open: OnOpen | None) -> None:
+        if (on_open or self._defaults.on_open) is OnOpen.KEEP_OTHERS:
+            return
+        scope = session.scope
+        for other in transaction.sessions.active(scope.owner, scope.project_id):
+            _ended(transaction, other, SessionState.ARCHIVED, self._now())
+
+    def _once(
+        self,
+        method: str,
+        scope: Scope,
+        asked: tuple[object, ...],
+        request_id: str,
+        work: Callable[[Transaction], CountedSession],
+    ) -> Answer[CountedSession]:
+        request = session_request(method, scope, asked, request_id)
+        return once(self._committer, request, work, to_json=session_as_json, from_json=session_from_json)
+
+
+def session_request(method: str, scope: Scope, asked: tuple[object, ...], request_id: str) -> Request:
+    """Return a change of a session as it is recognised when it comes again."""
+    return Request(method, request_id, digest_of(*asked) if request_id else "", Reach.from_scope(scope))
+
+
+def _required(transaction: Transaction, scope: Scope) -> Session:
+    session = transaction.sessions.get(SessionName.from_scope(scope))
+    if session is None:
+        raise SessionNotFoundError(scope.session_id)
+    return session
+
+
+def _ended(transaction: Transaction, session: Session, state: SessionState, now: datetime) -> Session:
+    ended = replace(session, state=state, end_time=now, update_time=now)
+    transaction.sessions.update(ended)
+    return ended

@@ -1,0 +1,189 @@
+"""Export: everything of a user as lines of JSON, read in one snapshot and told part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, repeat
+
+from memsvc.domain.errors import LimitExceededError
+from memsvc.domain.index_entries import View
+from memsvc.domain.indexing import Chunk, Document
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
+from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored
+from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.views import Passage, RetrievalTier, passages_of
+from memsvc.engine.records.memory_builder import chunks_of
+from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.engine.user_data import encode
+from memsvc.engine.user_data.encode import Fields, Line, line_of
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.transfer import UserSnapshot
+from memsvc.text.passages import ANALYSIS_VERSION
+
+PART_BYTES = 256 * 1024
+"""As much is told at a time; a longer line goes over several parts."""
+TOGETHER = 200
+"""Memories whose vectors are looked up together."""
+AT_A_TIME = 2
+"""Exports under way; each holds on to the state that it began with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPart:
+    """The next bytes of an export, and how many of how many records they bring it to."""
+
+    data: bytes
+    records: int
+    total: int
+
+
+class Exporting:
+    """Exports users."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        accesses: AccessCounts,
+        embedding: Embedding,
+        tier: RetrievalTier,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Read from *store*; vectors are those of *embedding*, of the views of *tier*."""
+        self._store = store
+        self._accesses = accesses
+        self._embedding = embedding
+        self._tier = tier
+        self._now = now
+        self._slots = threading.BoundedSemaphore(AT_A_TIME)
+
+    def run(self, scope: Scope, *, with_vectors: bool, service: str = "") -> Generator[ExportPart, None, None]:
+        """Yield all that is stored of the user of *scope*, as of the moment of the first step.
+
+        Raises:
+            LimitExceededError: Too many exports are under way.
+            BackendUnavailableError: The store cannot be read.
+        """
+        with self._slot():
+            # What was counted of reads and not yet written belongs to the memories, too.
+            self._accesses.flush()
+            with self._store.users.snapshot(scope.owner) as snapshot:
+                counts = dict(snapshot.counts())
+                head = self._header(scope, counts, with_vectors=with_vectors, service=service)
+                yield from _parts(self._lines(head, snapshot, with_vectors=with_vectors), sum(counts.values()))
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        if not self._slots.acquire(blocking=False):
+            limit = f"{AT_A_TIME} exports at a time"
+            raise LimitExceededError(limit)
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def _header(self, scope: Scope, counts: dict[RecordKind, int], *, with_vectors: bool, service: str) -> Line:
+        header: Fields = {
+            "record": "header",
+            "format": FORMAT,
+            "version": VERSION,
+            "user_id": scope.user_id,
+            "create_time": self._now().isoformat(),
+            "counts": {kind.value: count for kind, count in counts.items()},
+        }
+        if service:
+            header["service"] = service
+        if with_vectors:
+            header["embedding"] = {
+                "model": self._embedding.model,
+                "dimension": self._embedding.dimension,
+                "analysis": ANALYSIS_VERSION,
+            }
+        return line_of(header)
+
+    def _lines(self, header: Line, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[Line]:
+        yield header
+        yield from map(encode.session_line, snapshot.sessions())
+        yield from map(encode.file_line, snapshot.files())
+        memories = snapshot.memories()
+        for stored, vectors in self._with_vectors(memories) if with_vectors else zip(memories, repeat(())):
+            COURTESY.give_way()
+            yield encode.memory_line(stored, vectors)
+            if stored.memory.revision > 1:
+                yield from map(encode.revision_line, snapshot.earlier(stored.memory))
+        yield from map(encode.conflict_line, snapshot.conflicts())
+        yield from map(encode.checkpoint_line, snapshot.checkpoints())
+        yield from map(encode.tombstone_line, snapshot.tombstones())
+
+    def _with_vectors(self, memories: Iterator[Stored]) -> Iterator[tuple[Stored, Sequence[bytes]]]:
+        while some := list(islice(memories, TOGETHER)):
+            vectors = self._vectors(some)
+            for stored in some:
+                yield stored, vectors.get(stored.memory.id, ())
+
+    def _vectors(self, some: Sequence[Stored]) -> dict[str, list[bytes]]:
+        """Return the vectors that are kept of memories that no vector was given for, by id."""
+        model = self._embedding.model
+        wanted = [
+            (stored.memory.id, passage, text_digest(passage.text))
+            for stored in some
+            if stored.given_model != model
+            for passage in own_passages(stored.memory, self._tier)
+        ]
+        known = self._embedding.stored(digest for _, _, digest in wanted)
+        found: dict[str, list[bytes]] = {}
+        for memory_id, passage, digest in wanted:
+            if (vector := known.get(digest)) is not None:
+                part = encode.vector_part(vector, passage.view, passage.ordinal)
+                found.setdefault(memory_id, []).append(part)
+        return found
+
+
+def own_passages(memory: Memory, tier: RetrievalTier) -> list[Passage]:
+    """Return the passages of a memory that follow from it alone, not from the line before it."""
+    chunks = chunks_of(memory.content) or (_sole_chunk(memory),)
+    return [one for one in passages_of(Document(memory, chunks), tier) if one.view is not View.WINDOW]
+
+
+def text_digest(text: str) -> bytes:
+    """Return the digest by which the embedding of a text is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _sole_chunk(memory: Memory) -> Chunk:
+    return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
+
+
+def _parts(lines: Iterable[Line], total: int) -> Iterator[ExportPart]:
+    """Yield the lines as bytes, and at the end the one that says how many there were, and what their digest is.
+
+    A part ends with a line unless that line alone is longer than a part: each costs its reader a turn, however small.
+    """
+    digest, counts, waiting, size = hashlib.sha256(), Counter[str](), list[bytes](), 0
+    for line in lines:
+        if waiting and size + len(line.raw) > PART_BYTES:
+            whole = b"".join(waiting)
+            digest.update(whole)
+            yield from _cut(whole, counts.total() - 1, total)
+            waiting, size = [], 0
+        counts[line.record] += 1
+        waiting.append(line.raw)
+        size += len(line.raw)
+    rest = b"".join(waiting)
+    digest.update(rest)
+    del counts["header"]
+    done = counts.total()
+    footer = {"record": "footer", "lines": done + 1, "counts": dict(counts), "sha256": digest.hexdigest()}
+    yield from _cut(rest + line_of(footer).raw, done, total)
+
+
+def _cut(data: bytes, records: int, total: int) -> Iterator[ExportPart]:
+    for start in range(0, len(data), PART_BYTES):
+        yield ExportPart(data[start : start + PART_BYTES], records, total)

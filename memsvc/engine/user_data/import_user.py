@@ -1,0 +1,294 @@
+"""Storing a batch of an exported user: what is not here yet, as it was; what is here stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
+from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.memory import UNNAMED, Memory
+from memsvc.domain.scope import Reach
+from memsvc.domain.sessions import Session, SessionName
+from memsvc.domain.user_data import Earlier, Issue, RecordKind, Stored, Trouble, derived_id, said_by
+from memsvc.engine.records.memory_builder import chunks_of, content_name
+from memsvc.engine.user_data.id_mapping import Naming, attached_to, file_ids_in, ids_in, new_file_ids
+from memsvc.engine.user_data.parser import Batch, Record
+from memsvc.ports.metadata import ContentName, Transaction
+from memsvc.ports.metadata import Record as StoreRecord
+from memsvc.ports.transfer import Restored
+
+HERE = "is here already, and differs; it was left as it is"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a batch."""
+
+    stored: Counter[RecordKind] = field(default_factory=Counter)
+    unchanged: int = 0
+    skipped: int = 0
+    issues: list[Issue] = field(default_factory=list)
+    position: int = 0
+
+
+def store(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Outcome:
+    """Store a batch in a transaction, and tell what became of each record."""
+    storing = _Storing(transaction, owner, _naming(transaction, batch, owner, all_are_new=all_are_new))
+    storing.store(batch.records)
+    storing.outcome.position = transaction.position
+    return storing.outcome
+
+
+def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Naming:
+    files = _new_file_ids(transaction, batch, owner, all_are_new=all_are_new)
+    if all_are_new:
+        return Naming(owner, all_are_new=True, files=files)
+    named = {name for record in batch.records for name in _names(record)}
+    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), files=files)
+
+
+def _new_file_ids(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> dict[str, str]:
+    coming = {record.value.id for record in batch.records if isinstance(record.value, File)}
+    spoken = {name for record in batch.records for name in _file_names(record)}
+    derived = {name: derived_id(name, owner) for name in coming | spoken}
+    if not derived:
+        return {}
+    mine = transaction.files.stored(owner, [*derived, *derived.values()]).keys()
+    if coming and not all_are_new:
+        coming = transaction.files.ids_of_others(owner, coming)
+    return new_file_ids(derived, coming=coming, mine=mine)
+
+
+def _file_names(record: Record) -> Iterable[str]:
+    memories = [record.value.memory] if isinstance(record.value, Stored) else []
+    for memory in (*memories, *(earlier.memory for earlier in record.earlier)):
+        yield from file_ids_in(memory, record.places)
+
+
+def _names(record: Record) -> Iterable[str]:
+    value = record.value
+    if isinstance(value, Stored):
+        yield from ids_in(value.memory)
+        yield value.previous_id
+        if value.message is not None:
+            yield value.message.summary_id
+    elif isinstance(value, Conflict):
+        yield from (value.id, value.older_id, value.newer_id)
+    elif isinstance(value, Tombstone):
+        yield value.memory_id
+    elif isinstance(value, File) and (attached := attached_to(value)):
+        yield attached
+    for earlier in record.earlier:
+        yield from ids_in(earlier.memory)
+
+
+class _Storing:
+    def __init__(self, transaction: Transaction, owner: str, naming: Naming) -> None:
+        self._transaction = transaction
+        self._owner = owner
+        self._naming = naming
+        self._sessions: dict[SessionName, Session | None] = {}
+        self.outcome = Outcome()
+
+    def store(self, records: Sequence[Record]) -> None:
+        """Store sessions first, then memories, then what speaks of memories."""
+        memories: list[tuple[Record, Stored]] = []
+        tombstones: list[tuple[Record, Tombstone]] = []
+        for record in records:
+            if record.value is None:
+                self._skip(record, Trouble.SKIPPED, f"Records {record.name!r} are not known; it may be left out.")
+            elif isinstance(record.value, Session):
+                self._session(record, record.value)
+            elif isinstance(record.value, File):
+                self._file(record, record.value)
+            elif isinstance(record.value, Stored):
+                memories.append((record, self._naming.stored(record.value, record.places)))
+            elif isinstance(record.value, Tombstone):
+                tombstones.append((record, record.value))
+        self._memories(memories)
+        for record in records:
+            if isinstance(record.value, Conflict):
+                self._conflict(record, record.value)
+            elif isinstance(record.value, Checkpoint):
+                self._checkpoint(record, record.value)
+        self._tombstones(tombstones)
+
+    def _session(self, record: Record, session: Session) -> None:
+        found = self._known_session(session.name)
+        if found is None:
+            self._sessions[session.name] = self._transaction.sessions.insert(session)
+            self.outcome.stored[RecordKind.SESSION] += 1
+        elif replace(found, row=0) == session:
+            self.outcome.unchanged += 1
+        else:
+            self._skip(record, Trouble.DIFFERS, f"The session {HERE}.")
+
+    def _file(self, record: Record, given: File) -> None:
+        file = self._naming.file(given)
+        files = self._transaction.files
+        known = files.stored(self._owner, [file.id]).get(file.id)
+        if known is None:
+            # The hash alone gives no claim to bytes that somebody else has.
+            is_here = bool(files.held(self._owner, [file.sha256]))
+            files.insert(replace(file, has_content=is_here))
+            self.outcome.stored[RecordKind.FILE] += 1
+        elif replace(known, row=0, has_content=False) == file:
+            self.outcome.unchanged += 1
+        else:
+            self._skip(record, Trouble.DIFFERS, f"The file {HERE}.")
+
+    def _memories(self, memories: Sequence[tuple[Record, Stored]]) -> None:
+        if not memories:
+            return
+        ids = [stored.memory.id for _, stored in memories]
+        known = self._transaction.stored(self._owner, ids)
+        before = self._transaction.rows(self._owner, {s.previous_id for _, s in memories if s.previous_id})
+        claims = _Claims(self._transaction, self._owner, [s for _, s in memories if s.memory.id not in known])
+        new: list[Restored] = []
+        seen: set[str] = set()
+        for record, stored in memories:
+            name = stored.memory.id
+            if name in known:
+                self._compare(record, stored, known[name])
+            elif name in seen or record.late:
+                self._skip(record, Trouble.DIFFERS, "The memory comes twice, or was not stored.")
+            elif (refused := claims.taken(stored)) is not None:
+                trouble, holder = refused
+                what = "key" if trouble is Trouble.KEY_TAKEN else "content"
+                self._skip(record, trouble, f"Another memory has the {what}; this one was left out.", holder)
+            else:
+                seen.add(name)
+                new.append(self._restored(record, stored, before.get(stored.previous_id)))
+        self._transaction.restore(new)
+        self.outcome.stored[RecordKind.MEMORY] += len(new)
+        self.outcome.stored[RecordKind.REVISION] += sum(len(one.earlier) for one in new)
+
+    def _compare(self, record: Record, stored: Stored, known: Stored) -> None:
+        same = said_by(stored) == said_by(known)
+        if not same:
+            message = f"The memory {HERE}: at revision {known.memory.revision}, in the file {stored.memory.revision}."
+            self._skip(record, Trouble.DIFFERS, message)
+            return
+        earlier = self._earlier(record)
+        added = self._transaction.restore_earlier(known.memory, earlier) if earlier else 0
+        self.outcome.stored[RecordKind.REVISION] += added
+        self.outcome.unchanged += len(earlier) - added + (0 if record.late else 1)
+
+    def _restored(self, record: Record, stored: Stored, previous_row: int | None) -> Restored:
+        session, stored = self._message_session(record, stored)
+        memory = stored.memory
+        if memory.previous_row != previous_row:
+            memory = replace(memory, previous_row=previous_row)
+        new = StoreRecord(
+            memory,
+            chunks_of(memory.content),
+            stored.is_unique,
+            stored.given_vector,
+            stored.given_model,
+            stored.statements,
+        )
+        return Restored(new, stored, session, tuple(self._earlier(record)))
+
+    def _message_session(self, record: Record, stored: Stored) -> tuple[Session | None, Stored]:
+        if stored.message is None:
+            return None, stored
+        name = SessionName.from_scope(stored.memory.scope)
+        session = self._known_session(name)
+        if session is not None and not self._transaction.taken_ordinals(session, [stored.message.ordinal]):
+            return session, stored
+        why = "is not here" if session is None else f"has another message in the place {stored.message.ordinal}"
+        message = f"The session {name.session_id!r} {why}; the message was stored as a memory alone."
+        self._tell(record, Trouble.SESSION_MISSING, message)
+        return None, replace(stored, message=None)
+
+    def _conflict(self, record: Record, given: Conflict) -> None:
+        of = self._naming.of
+        conflict = replace(given, id=of(given.id), older_id=of(given.older_id), newer_id=of(given.newer_id))
+        known = self._transaction.get_conflict(conflict.id, reach=Reach(self._owner, (conflict.project_id,)))
+        sides = (conflict.older_id, conflict.newer_id)
+        if known == conflict:
+            self.outcome.unchanged += 1
+        elif known is not None:
+            self._skip(record, Trouble.DIFFERS, f"The conflict {HERE}.")
+        elif len(self._transaction.rows(self._owner, sides)) < len(set(sides)):
+            self._skip(record, Trouble.MEMORY_MISSING, "One of the memories of the conflict is not here.")
+        else:
+            self._transaction.add_conflicts([conflict])
+            self.outcome.stored[RecordKind.CONFLICT] += 1
+
+    def _checkpoint(self, record: Record, checkpoint: Checkpoint) -> None:
+        known = self._transaction.find_checkpoint(self._owner, checkpoint.project_id, checkpoint.name)
+        if known is None:
+            self._transaction.add_checkpoint(checkpoint)
+            self.outcome.stored[RecordKind.CHECKPOINT] += 1
+        elif known == checkpoint:
+            self.outcome.unchanged += 1
+        else:
+            self._skip(record, Trouble.DIFFERS, f"The checkpoint {HERE}.")
+
+    def _tombstones(self, tombstones: Sequence[tuple[Record, Tombstone]]) -> None:
+        if not tombstones:
+            return
+        given = {self._naming.of(left.memory_id): left for _, left in tombstones}
+        known = self._transaction.find_tombstones(self._owner, given)
+        new = [replace(left, memory_id=name) for name, left in given.items() if name not in known]
+        self._transaction.restore_tombstones(self._owner, new)
+        self.outcome.stored[RecordKind.TOMBSTONE] += len(new)
+        self.outcome.unchanged += len(tombstones) - len(new)
+
+    def _earlier(self, record: Record) -> list[Earlier]:
+        return [self._naming.earlier(one, record.places) for one in record.earlier]
+
+    def _known_session(self, name: SessionName) -> Session | None:
+        if name not in self._sessions:
+            self._sessions[name] = self._transaction.sessions.get(name)
+        return self._sessions[name]
+
+    def _skip(self, record: Record, trouble: Trouble, message: str, in_the_way: str = "") -> None:
+        self.outcome.skipped += 1 + len(record.earlier) - record.late
+        self._tell(record, trouble, message, in_the_way)
+
+    def _tell(self, record: Record, trouble: Trouble, message: str, in_the_way: str = "") -> None:
+        self.outcome.issues.append(Issue(record.line, _kind(record), record.name, trouble, message, in_the_way))
+
+
+class _Claims:
+    """Which keys and contents of a project are spoken for, by who is here and by who was taken in just now."""
+
+    def __init__(self, transaction: Transaction, owner: str, new: Sequence[Stored]) -> None:
+        named = [(s.memory.scope.project_id, s.memory.key) for s in new if _has_key(s.memory)]
+        claimed = [content_name(s.memory) for s in new if _claims(s)]
+        self._keys = {name: found.id for name, found in transaction.find_keys(owner, named).items()}
+        self._contents: dict[ContentName, str] = {
+            name: found.id for name, found in transaction.find_contents(owner, claimed).items()
+        }
+
+    def taken(self, stored: Stored) -> tuple[Trouble, str] | None:
+        """Return what stands in the way of a memory, and whose it is, or speak for what it claims."""
+        memory, key = stored.memory, (stored.memory.scope.project_id, stored.memory.key)
+        if _has_key(memory) and key in self._keys:
+            return Trouble.KEY_TAKEN, self._keys[key]
+        if _claims(stored) and content_name(memory) in self._contents:
+            return Trouble.CONTENT_TAKEN, self._contents[content_name(memory)]
+        if _has_key(memory):
+            self._keys[key] = memory.id
+        if _claims(stored):
+            self._contents[content_name(memory)] = memory.id
+        return None
+
+
+def _has_key(memory: Memory) -> bool:
+    return bool(memory.key) and memory.status not in UNNAMED
+
+
+def _claims(stored: Stored) -> bool:
+    return stored.is_unique and stored.memory.status not in UNNAMED
+
+
+def _kind(record: Record) -> str:
+    sorts = {Stored: RecordKind.MEMORY, Session: RecordKind.SESSION, Conflict: RecordKind.CONFLICT}
+    sorts |= {Checkpoint: RecordKind.CHECKPOINT, Tombstone: RecordKind.TOMBSTONE, File: RecordKind.FILE}
+    return str(sorts.get(type(record.value), record.name))

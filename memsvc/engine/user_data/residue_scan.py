@@ -1,0 +1,89 @@
+"""Scan of files for residue of erased users, in a process of its own.
+
+Usage: `python -m memsvc.engine.user_data.residue_scan`.
+
+Why not in the service: a process that closes a file loses all locks that it has on it, those of its open database too,
+and whoever opens that next takes it for abandoned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How many files were read, and the names of those that hold something."""
+
+    files: int
+    holding: tuple[str, ...]
+
+
+def search_files(directory: Path, needles: Collection[str], *, without: Sequence[Path] = ()) -> Search:
+    """Have every file below *directory*, but those below *without*, read through for any of *needles* as UTF-8.
+
+    Raises:
+        OSError: They cannot be read.
+    """
+    if not needles:
+        return Search(0, ())
+    asked = json.dumps([str(directory), list(needles), [str(place) for place in without]])
+    # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-P", "-m", __name__],
+        input=asked.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    if done.returncode:
+        message = "The files could not be looked through."
+        raise OSError(message)
+    files, holding = json.loads(done.stdout)
+    return Search(files, tuple(holding))
+
+
+def main() -> None:
+    """Answer the question on stdin."""
+    directory, needles, without = json.loads(sys.stdin.buffer.read())
+    wanted = [needle.encode() for needle in needles]
+    read, holding = 0, []
+    for path in _files(Path(directory), {Path(place).resolve() for place in without}):
+        # A file that goes away meanwhile holds nothing.
+        with suppress(FileNotFoundError):
+            read += 1
+            if _holds(path, wanted):
+                holding.append(path.name)
+    sys.stdout.write(json.dumps([read, holding]))
+
+
+def _files(directory: Path, without: Collection[Path]) -> Iterator[Path]:
+    for folder, folders, names in os.walk(directory.resolve()):
+        folders[:] = [name for name in folders if Path(folder, name) not in without]
+        yield from (path for name in names if (path := Path(folder, name)).is_file())
+
+
+def _holds(path: Path, needles: Collection[bytes]) -> bool:
+    overlap = max(map(len, needles)) - 1
+    with path.open("rb") as file:
+        before = b""
+        while block := file.read(BLOCK):
+            window = before + block
+            if any(needle in window for needle in needles):
+                return True
+            before = window[-overlap:] if overlap else b""
+    return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""What a file is to the vault: which memory it is of, and what is to be done about it. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
+from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences
+from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, standing
+from memsvc.domain.vault_names import path_key
+from memsvc.domain.write_requests import PatchValue
+from memsvc.engine.vault.filesystem import VaultFolder, digest_of
+from memsvc.ports.metadata import MemoryReads
+from memsvc.ports.vault import VaultBook
+from memsvc.text.front_matter import note_of, read_note
+
+ALIKE = 8
+"""Files of the same content that are looked at to find the one that was renamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One path, as it is now, and what it calls for.
+
+    Attributes:
+        scope: Whose the file is, by its folder.
+        data: The file's bytes; None: it is not there.
+        entry: What the vault knew of the path, or of the path that the file had before.
+        memory: Which memory it is of; None: of a new one, or of none.
+        patch: What the file says otherwise than the memory does.
+        is_behind: Whether the memory was changed too since the file was written.
+    """
+
+    path: str
+    action: VaultAction
+    scope: Scope | None = None
+    place: Standing | None = None
+    data: bytes | None = None
+    entry: Entry | None = None
+    note: Note | None = None
+    memory: Memory | None = None
+    patch: dict[str, PatchValue] | None = None
+    is_behind: bool = False
+    line: int = 0
+    detail: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the file."""
+        return digest_of(self.data or b"")
+
+    @property
+    def has_moved(self) -> bool:
+        """Return whether the file lies elsewhere than the vault knew it."""
+        return self.entry is not None and self.entry.path != self.path
+
+
+class Seeing:
+    """Looks at files, one at a time."""
+
+    def __init__(self, folder: VaultFolder, book: VaultBook, reads: MemoryReads) -> None:
+        """Look into *folder*; *book* knows what was written there, *reads* what memories say."""
+        self._folder = folder
+        self._book = book
+        self._reads = reads
+
+    def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> Seen:
+        """Return what is at *path* and what it calls for. The memories *claimed* have another file now."""
+        place = standing(path)
+        if not is_note(path) or place is None:
+            return Seen(path, VaultAction.IGNORED)
+        entry = self._book.at([path]).get(path_key(path))
+        try:
+            data = self._folder.read(path)
+        except NoteError as error:
+            return Seen(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
+        if data is None:
+            return self._gone(path, entry, claimed)
+        seen = Seen(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
+        if entry is not None and entry.digest == seen.digest:
+            return seen
+        return self._edited(seen)
+
+    def _edited(self, seen: Seen) -> Seen:
+        if seen.entry is not None and seen.entry.session_id:
+            return replace(seen, action=VaultAction.READ_ONLY, detail="A transcript is not edited by its file.")
+        try:
+            note = read_note(seen.data or b"")
+            return self._known(replace(seen, note=note, scope=self._scope(seen)))
+        except NoteError as error:
+            return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
+
+    def _gone(self, path: str, entry: Entry | None, claimed: AbstractSet[str]) -> Seen:
+        if entry is None or entry.memory_id in claimed:
+            return Seen(path, VaultAction.UNCHANGED, entry=entry)
+        if entry.session_id:
+            return Seen(path, VaultAction.READ_ONLY, entry=entry, detail="The transcript will be written again.")
+        scope = scope_of(entry.owner, entry.project_id)
+        memory = self._memory(entry.memory_id, scope)
+        if memory is None or memory.status in ABSENT:
+            return Seen(path, VaultAction.UNCHANGED, scope=scope, entry=entry)
+        if memory.revision != entry.revision:
+            detail = "The memory was changed meanwhile, so its file is written again."
+            return Seen(path, VaultAction.CONFLICT, scope=scope, entry=entry, memory=memory, detail=detail)
+        return Seen(path, VaultAction.DELETED, scope=scope, entry=entry, memory=memory)
+
+    def _known(self, seen: Seen) -> Seen:
+        """Find the memory of a file that can be read, and compare the two."""
+        memory, entry = self._identity(seen)
+        if memory is None:
+            return self._new(seen)
+        seen = replace(seen, memory=memory, entry=entry)
+        if memory.status is Status.QUARANTINED:
+            detail = "The memory waits for a review: see ListQuarantined."
+            return replace(seen, action=VaultAction.INVALID, detail=detail)
+        assert seen.note is not None  # noqa: S101 - for the type checker: it was read
+        patch = differences(seen.note, memory, note_of(memory))
+        if memory.status is Status.DELETED:
+            patch.pop("status", None)
+            return replace(seen, action=VaultAction.RESTORED, patch=patch)
+        is_behind = bool(patch) and (entry is None or entry.revision != memory.revision)
+        patch |= _said_by_move(seen, patch)
+        action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
+        if patch:
+            action = VaultAction.CONFLICT if is_behind else VaultAction.UPDATED
+        return replace(seen, action=action, patch=patch, is_behind=is_behind)
+
+    def _identity(self, seen: Seen) -> tuple[Memory | None, Entry | None]:
+        """Return the memory that a file is of, and the entry that it had; a copy of a file is of no memory."""
+        assert seen.note is not None  # noqa: S101 - for the type checker: it was read
+        assert seen.scope is not None  # noqa: S101
+        named = self._memory(seen.note.memory_id, seen.scope) if seen.note.memory_id else None
+        if named is not None:
+            entry = self._book.of([named.id]).get(named.id)
+            if entry is None or path_key(entry.path) == path_key(seen.path) or not self._lies_there(entry):
+                return named, entry
+            return (None, None) if seen.entry is None else self._of_entry(seen)
+        if seen.entry is not None:
+            return self._of_entry(seen)
+        for entry in self._book.alike(seen.scope.owner, seen.digest, limit=ALIKE):
+            if entry.memory_id and entry.project_id == seen.scope.project_id and not self._folder.exists(entry.path):
+                return self._memory(entry.memory_id, seen.scope), entry
+        return None, None
+
+    def _lies_there(self, entry: Entry) -> bool:
+        """Return whether the file of a memory still lies where it was; what lies there may have become another's."""
+        try:
+            data = self._folder.read(entry.path)
+            if data is None or digest_of(data) == entry.digest:
+                return data is not None
+            return read_note(data).memory_id in {"", entry.memory_id}
+        except NoteError:
+            return True
+
+    def _of_entry(self, seen: Seen) -> tuple[Memory | None, Entry | None]:
+        assert seen.scope is not None  # noqa: S101 - for the type checker
+        entry = seen.entry
+        return (None, None) if entry is None else (self._memory(entry.memory_id, seen.scope), entry)
+
+    def _new(self, seen: Seen) -> Seen:
+        place, note = seen.place, seen.note
+        assert place is not None  # noqa: S101 - for the type checker
+        assert note is not None  # noqa: S101
+        assert seen.scope is not None  # noqa: S101
+        if place.fault and not (place.layer is Layer.SESSION and note.session_id):
+            return replace(seen, action=VaultAction.INVALID, entry=None, detail=place.fault)
+        key = str(note.values.get("key") or place.key)
+        bearer = self._reads.get_by_key(key, reach=Reach(seen.scope.owner, (seen.scope.project_id,))) if key else None
+        if bearer is None:
+            return replace(seen, action=VaultAction.CREATED, entry=None)
+        entry = self._book.of([bearer.id]).get(bearer.id)
+        if entry is not None and path_key(entry.path) != path_key(seen.path) and self._folder.exists(entry.path):
+            detail = f"Another file is of the memory with this key: {entry.path}"
+            return replace(seen, action=VaultAction.INVALID, entry=None, detail=detail)
+        patch = differences(note, bearer, note_of(bearer))
+        action = VaultAction.CONFLICT if patch else VaultAction.UNCHANGED
+        return replace(seen, action=action, entry=entry, memory=bearer, patch=patch, is_behind=bool(patch))
+
+    def _memory(self, memory_id: str, scope: Scope) -> Memory | None:
+        found = self._reads.get([memory_id], reach=Reach(scope.owner, (scope.project_id,)))
+        return found.get(memory_id)
+
+    def _scope(self, seen: Seen) -> Scope:
+        """Return whose a folder is; one whose name is shortened is known by the files in it.
+
+        Raises:
+            NoteError: Nobody's file is there yet.
+        """
+        place = seen.place
+        if place is not None and place.scope is not None:
+            return place.scope
+        assert place is not None  # noqa: S101 - for the type checker: what lies nowhere is ignored before
+        root = path_key(place.root) + "/"
+        for entry in self._book.page(owner=None, after=root, limit=1):
+            if path_key(entry.path).startswith(root):
+                return scope_of(entry.owner, entry.project_id)
+        raise NoteError(0, "The folder's name is of no user or project that is known.")
+
+
+def scope_of(owner: str, project_id: str) -> Scope:
+    """Return the scope of an owner and project."""
+    tenant, _, user = owner.partition(OWNER_SEPARATOR)
+    return Scope(user, project_id, tenant_id=tenant)
+
+
+def _said_by_move(seen: Seen, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
+    """Return what it says that a person put a file into another folder, over what the file itself says."""
+    memory, place, entry = seen.memory, seen.place, seen.entry
+    if entry is None or memory is None or place is None or not seen.has_moved:
+        return {}
+    said: dict[str, PatchValue] = {}
+    layer = layer_of_move(entry.path, seen.path)
+    if layer is not None and layer is not memory.layer and "layer" not in patch:
+        said["layer"] = layer
+    before = standing(entry.path)
+    if before is not None and before.is_archived is not place.is_archived and "status" not in patch:
+        if place.is_archived and memory.status not in PUT_AWAY:
+            said["status"] = Status.ARCHIVED
+        elif not place.is_archived and memory.status in {Status.ARCHIVED, Status.EXPIRED}:
+            said["status"] = Status.ACTIVE
+    if place.key and not memory.key and "key" not in patch:
+        said["key"] = place.key
+    return said
