@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from memsvc.testing.derived_index import E, FullIndex, M
-from memsvc_backends.qdrant.connection import Connection
-from memsvc_backends.qdrant.server_settings import QdrantServerSettings
+from memsvc_backends.qdrant_server.connection import Connection
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from tests.qdrant_places import PLACES, context, place, skip_most_filters
 from tests.shared_index import SharedIndex
 

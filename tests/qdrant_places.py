@@ -22,8 +22,8 @@ from qdrant_client import QdrantClient
 
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import filter_contract
-from memsvc_backends.qdrant.connection import Connection, connected
-from memsvc_backends.qdrant.server_settings import QdrantServerSettings, QdrantSparseSettings
+from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings, QdrantSparseSettings
 from tests.qdrant_stand_in import stand_in
 
 URL = os.environ.get("MEMSVC_TEST_QDRANT_URL", "")

@@ -29,7 +29,7 @@ BROAD_CATCHES = {
     "memsvc/engine/vault/outbox_follower.py",
     "memsvc/engine/vault/watcher.py",
     "memsvc/engine/commit/group_committer.py",
-    "backends/memsvc_backends/qdrant/edge_process.py",
+    "backends/memsvc_backends/qdrant_edge/worker.py",
 }
 """Where every exception may be swallowed: the error interceptor, the loops of background tasks, the committer, which
 hands it to the caller, and the child process, whose engine raises bare ones."""

@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.bench import requests as asking
 from tests.bench.corpus import Corpus
 from tests.bench.filling import run_import, searchable

@@ -21,10 +21,10 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
-from memsvc_backends.inproc.lexical import LEXICAL
-from memsvc_backends.postgres import FULLTEXT
-from memsvc_backends.postgres.settings import FulltextSettings
-from memsvc_backends.qdrant.sparse import NAME, QdrantSparseIndex
+from memsvc_backends.in_memory.lexical import LEXICAL
+from memsvc_backends.postgres_index import FULLTEXT
+from memsvc_backends.postgres_index.settings import FulltextSettings
+from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.settings import TantivySettings
 from tests.postgres_server import without_tables

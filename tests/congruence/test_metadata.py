@@ -27,7 +27,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import insert
-from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.in_memory.store import METADATA
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 

@@ -23,12 +23,12 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY
-from memsvc_backends.inproc.vectors import VECTORS
-from memsvc_backends.postgres import PGVECTOR
-from memsvc_backends.postgres.settings import PgvectorSettings
-from memsvc_backends.qdrant import EDGE
-from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.in_memory.vectors import VECTORS
+from memsvc_backends.postgres_index import PGVECTOR
+from memsvc_backends.postgres_index.settings import PgvectorSettings
+from memsvc_backends.qdrant_edge import EDGE
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.postgres_server import without_tables
 from tests.qdrant_places import place, vector_settings
 

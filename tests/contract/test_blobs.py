@@ -16,7 +16,7 @@ from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.blobs import BlobStoreContract, put
 from memsvc_backends.fsspec_blobs import BLOBS, FsspecSettings
-from memsvc_backends.inproc import BLOBS as DICTS
+from memsvc_backends.in_memory import BLOBS as DICTS
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
-from memsvc_backends.inproc.embedder import EMBEDDER, InprocEmbedderSettings
+from memsvc_backends.in_memory.embedder import EMBEDDER, InprocEmbedderSettings
 
 
 class TestInproc(EmbedderContract):

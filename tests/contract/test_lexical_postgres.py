@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc.domain.indexing import LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
-from memsvc_backends.postgres import FULLTEXT
+from memsvc_backends.postgres_index import FULLTEXT
 from tests.postgres_index import PostgresIndex
 
 

@@ -12,7 +12,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.in_memory.store import METADATA
 
 
 class TestInprocMetadata(MetadataStoreContract):

@@ -12,7 +12,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.reranker import Reranker
 from memsvc.testing.factories import NOW
 from memsvc.testing.reranker import RerankerContract
-from memsvc_backends.inproc import RERANKER
+from memsvc_backends.in_memory import RERANKER
 
 
 class TestInprocReranker(RerankerContract):

@@ -14,7 +14,7 @@ from memsvc.testing.factories import NOW
 from memsvc.testing.tokenizer import TokenizerContract
 from memsvc_backends.bpe import BPE, BpeSettings
 from memsvc_backends.bpe.settings import Vocabulary
-from memsvc_backends.inproc import ESTIMATE
+from memsvc_backends.in_memory import ESTIMATE
 
 CONTEXT = BackendContext(Path("unused"), lambda: NOW)
 

@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.inproc.vectors import VECTORS
+from memsvc_backends.in_memory.vectors import VECTORS
 
 
 class TestInprocVectors(VectorIndexContract):

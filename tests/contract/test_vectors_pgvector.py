@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.postgres import PGVECTOR
+from memsvc_backends.postgres_index import PGVECTOR
 from tests.postgres_index import PostgresIndex
 
 

@@ -13,8 +13,8 @@ from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.qdrant import EDGE
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge import EDGE
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.shared_index import SharedIndex
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
+from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.qdrant_index import QdrantIndex
 from tests.qdrant_places import vector_settings
 

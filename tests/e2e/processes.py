@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.e2e.calls import TIMEOUT
 from tests.e2e.running import ServerProcess
 
-EDGE = "memsvc_backends.qdrant.edge_process"
+EDGE = "memsvc_backends.qdrant_edge.worker"
 
 
 def edge_pids(server: ServerProcess) -> list[int]:

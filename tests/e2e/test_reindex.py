@@ -20,8 +20,8 @@ from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.factories import attributes
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.qdrant import EDGE
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge import EDGE
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.settings import TantivySettings
 from tests.e2e.calls import (

@@ -11,7 +11,7 @@ from memsvc.bootstrap import running
 from memsvc.data_directory import CLEAN, DataDirectory, owned
 from memsvc.settings import BackendChoice, Settings, load_settings
 from memsvc.wiring.followed import FOLLOWED, OWED, Comparison, comparison
-from memsvc_backends.inproc.metadata import InprocMetadataStore
+from memsvc_backends.in_memory.store import InprocMetadataStore
 from tests.until import until
 
 INPROC = {"backend": "inproc"}

@@ -13,7 +13,7 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.fsspec_blobs.errors import BACKEND, translate
-from memsvc_backends.fsspec_blobs.places import Elsewhere, Folder, Place, is_name, staging_file
+from memsvc_backends.fsspec_blobs.locations import Elsewhere, Folder, Place, is_name, staging_file
 from memsvc_backends.fsspec_blobs.settings import FsspecSettings
 
 CONTENT = "content"

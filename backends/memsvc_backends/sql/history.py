@@ -14,10 +14,10 @@ from memsvc.domain.history import Revision
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import MAX_INTEGER, is_listed, list_parameter, listed, unindexed
 from memsvc_backends.sql.elements import NUMBER
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.tables import memories, revisions
 
 _R = revisions.c

@@ -15,7 +15,6 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session
 from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
-from memsvc_backends.sql.codec import ref_terms, stored_terms
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -28,6 +27,7 @@ from memsvc_backends.sql.dialect import (
     unindexed,
 )
 from memsvc_backends.sql.elements import NUMBER, TEXT
+from memsvc_backends.sql.memory_codec import ref_terms, stored_terms
 from memsvc_backends.sql.session_codec import SESSION_COLUMNS, session_from_row
 from memsvc_backends.sql.tables import (
     conflicts,

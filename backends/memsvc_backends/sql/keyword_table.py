@@ -14,9 +14,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.candidates import CandidateColumns
 from memsvc_backends.sql.dialect import is_listed, list_parameter, truncated, unindexed
 from memsvc_backends.sql.filters import condition
+from memsvc_backends.sql.ranking_columns import CandidateColumns
 from memsvc_backends.sql.tables import memories, memory_keywords
 
 _SCALE = 1_000_000_000

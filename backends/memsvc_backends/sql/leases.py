@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc_backends.sql.codec import micros_or_none, moment_or_none
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import upsert_when
+from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import leases
 
 _C = leases.c

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.codec import with_rows
 from memsvc_backends.sql.dialect import run_kept
+from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.tables import counters
 
 

@@ -13,10 +13,10 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.dialect import unindexed
 from memsvc_backends.sql.elements import NUMBER
 from memsvc_backends.sql.filters import Condition, condition
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import memories
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.errors import MemsvcError
-from memsvc_backends.sql.candidates import SELECTED, CandidateColumns
 from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns
 from memsvc_backends.sql.tables import memories
 
 PAGE = 1_024

@@ -22,9 +22,8 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.candidates import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
 from memsvc_backends.sql.chunks import chunk_from_row
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
+from memsvc_backends.sql.core_context import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from memsvc_backends.sql.counts import count_memories
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -37,13 +36,14 @@ from memsvc_backends.sql.dialect import (
     unindexed,
 )
 from memsvc_backends.sql.elements import NUMBER
-from memsvc_backends.sql.essentials import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from memsvc_backends.sql.filters import condition, within
 from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories, whole_in
 from memsvc_backends.sql.history import SqlHistoryReads
 from memsvc_backends.sql.keyword_table import Matching, search_keywords
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.paging import read_page
-from memsvc_backends.sql.recent import Recent
+from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
+from memsvc_backends.sql.row_cache import Recent
 from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
 
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))

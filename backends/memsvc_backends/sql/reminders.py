@@ -15,9 +15,9 @@ from memsvc.domain.reminder import Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import insert_new, is_listed, list_parameter, run_kept
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.reminder_rows import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
 from memsvc_backends.sql.writing import SqlWriting

@@ -15,8 +15,8 @@ from memsvc.domain.sessions import (
     SessionState,
     ToolCall,
 )
-from memsvc_backends.sql.codec import Row, Values, micros_or_none, moment_or_none
 from memsvc_backends.sql.jsontext import json_text, json_value
+from memsvc_backends.sql.memory_codec import Row, Values, micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import messages, sessions
 
 _SESSION_NAMES = (

@@ -34,7 +34,7 @@ from memsvc_backends.sql.dialect import (
 )
 from memsvc_backends.sql.elements import NUMBER
 from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories
-from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.session_codec import (
     MESSAGE_COLUMNS,
     SESSION_COLUMNS,

@@ -27,34 +27,34 @@ from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
 from memsvc.ports.vault import VaultBook
+from memsvc_backends.sql.api_keys import SqlKeyReads
+from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.changes import SqlChangeFeed
 from memsvc_backends.sql.checkpoints import SqlCheckpoints
 from memsvc_backends.sql.conflicts import SqlConflictReads
-from memsvc_backends.sql.copying import SqlStoreCopies
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.driver import Driver
 from memsvc_backends.sql.embeddings import SqlEmbeddingCache
-from memsvc_backends.sql.erasing import SqlErasureReads
+from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.errors import BACKEND
-from memsvc_backends.sql.feed import SqlIndexFeed
 from memsvc_backends.sql.files import SqlFileReads
 from memsvc_backends.sql.fresh import CAPACITY, Fresh
+from memsvc_backends.sql.index_feed import SqlIndexFeed
 from memsvc_backends.sql.integrity import SqlIntegrityReads
-from memsvc_backends.sql.keys import SqlKeyReads
 from memsvc_backends.sql.leases import SqlLeases
 from memsvc_backends.sql.logs import SqlLogs
-from memsvc_backends.sql.moving.moves import SqlStoreMoves
+from memsvc_backends.sql.maintenance import SqlUpkeepReads
+from memsvc_backends.sql.migrate import bring_up_to_date
 from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.preloading import Preloading
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.reminders import SqlReminderReads
-from memsvc_backends.sql.schema import bring_up_to_date
 from memsvc_backends.sql.sessions import SqlSessionReads
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
-from memsvc_backends.sql.transfer import SqlUserReads
-from memsvc_backends.sql.upkeep import SqlUpkeepReads
+from memsvc_backends.sql.user_export import SqlUserReads
 from memsvc_backends.sql.vault import SqlVaultBook
 
 DEFAULT_NAME = "memsvc.db"

@@ -19,21 +19,21 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.features import SessionWrites
 from memsvc.ports.files import FileWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
-from memsvc_backends.sql import requests
+from memsvc_backends.sql import idempotency
+from memsvc_backends.sql.api_keys import SqlKeyWrites
 from memsvc_backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from memsvc_backends.sql.conflicts import SqlConflictWrites
 from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
-from memsvc_backends.sql.erasing import SqlErasureWrites, forget_erasures
+from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
-from memsvc_backends.sql.journal import Noted, note_changes, note_revisions, note_scattered
-from memsvc_backends.sql.keys import SqlKeyWrites
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from memsvc_backends.sql.mending import SqlIntegrityWrites
+from memsvc_backends.sql.outbox import Noted, note_changes, note_revisions, note_scattered
 from memsvc_backends.sql.reminders import SqlReminderWrites
-from memsvc_backends.sql.restoring import SqlTransferWrites
-from memsvc_backends.sql.rows import delete_rows, put_away_rows, update_record
+from memsvc_backends.sql.row_writer import delete_rows, put_away_rows, update_record
 from memsvc_backends.sql.sessions import SqlSessionWrites
 from memsvc_backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
+from memsvc_backends.sql.user_import import SqlTransferWrites
 
 
 class SqlTransaction(
@@ -177,7 +177,7 @@ class SqlTransaction(
         request = (owner, method, request_id)
         answer = self._waiting.answered(request)
         if answer is None:
-            answer = requests.recall(self._direct, request)
+            answer = idempotency.recall(self._direct, request)
             self._waiting.answer(request, answer)
         return answer
 
@@ -189,7 +189,7 @@ class SqlTransaction(
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests, and what is known of old erasures."""
         forget_erasures(self._connection, before)
-        return requests.forget(self._connection, before)
+        return idempotency.forget(self._connection, before)
 
     def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
         """Return a checkpoint by its name."""

@@ -14,10 +14,10 @@ from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_names import path_key
 from memsvc.ports.vault import Said, VaultState
-from memsvc_backends.sql.codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter
-from memsvc_backends.sql.rows import insert_many
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import memories, tombstones
 from memsvc_backends.sql.vault_tables import vault_files, vault_state
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
-from memsvc_backends.sql.requests import Request
+from memsvc_backends.sql.idempotency import Request
 
 T = TypeVar("T")
 

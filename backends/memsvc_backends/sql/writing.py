@@ -19,13 +19,13 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.ports.metadata import Record, RequestRecord, UniquenessRaceError
-from memsvc_backends.sql import requests
+from memsvc_backends.sql import idempotency
 from memsvc_backends.sql.dialect import run_text
 from memsvc_backends.sql.errors import translate
-from memsvc_backends.sql.journal import Noted, note_changes, note_revisions
+from memsvc_backends.sql.idempotency import Request
 from memsvc_backends.sql.numbering import Numbering, Numbers, numbered, with_memory
-from memsvc_backends.sql.requests import Request
-from memsvc_backends.sql.rows import insert_records
+from memsvc_backends.sql.outbox import Noted, note_changes, note_revisions
+from memsvc_backends.sql.row_writer import insert_records
 from memsvc_backends.sql.waiting import MOST, Waiting
 
 
@@ -212,7 +212,7 @@ class SqlWriting:
             self._answers.append((request, answer))
             self._waiting.answer(request, answer)
         else:
-            requests.remember(self._connection, request, answer, self._time)
+            idempotency.remember(self._connection, request, answer, self._time)
 
     def _write_waiting(self) -> None:
         """Write what waits; what came before a savepoint goes in before that is made."""
@@ -231,7 +231,7 @@ class SqlWriting:
             with translate():
                 if records:
                     self._write(records)
-                requests.insert(self._direct, answered, self._time)
+                idempotency.insert(self._direct, answered, self._time)
         except BaseException:
             self._is_void = True
             raise

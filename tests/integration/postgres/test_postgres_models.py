@@ -21,9 +21,9 @@ from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
-from memsvc_backends.inproc import EMBEDDER, METADATA
-from memsvc_backends.postgres import PGVECTOR
-from memsvc_backends.postgres.settings import PgvectorSettings
+from memsvc_backends.in_memory import EMBEDDER, METADATA
+from memsvc_backends.postgres_index import PGVECTOR
+from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.postgres_server import without_tables
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))

@@ -17,9 +17,9 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.wiring.backends import StartError, opened
-from memsvc_backends.postgres import PGVECTOR
-from memsvc_backends.postgres.extension import looks_on, parsed
-from memsvc_backends.postgres.settings import PgvectorSettings
+from memsvc_backends.postgres_index import PGVECTOR
+from memsvc_backends.postgres_index.extension import looks_on, parsed
+from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.postgres_server import server, without_tables
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.plugin import BackendContext
-from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memsvc_backends.qdrant.frames import Connection, Message
+from memsvc_backends.qdrant_edge.ipc import Connection, Message
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
-from memsvc_backends.qdrant.edge import EDGE, QdrantEdgeIndex
-from memsvc_backends.qdrant.points import slices_of
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_common.points import slices_of
+from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 
 _log = logging.getLogger(__name__)
 DIMENSION = 32

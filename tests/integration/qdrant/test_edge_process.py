@@ -23,16 +23,16 @@ from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
-from memsvc_backends.qdrant.builder import EdgeGeneration
-from memsvc_backends.qdrant.edge import QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.generation import EdgeGeneration
+from memsvc_backends.qdrant_edge.index import QdrantEdgeIndex
 from tests.until import PATIENCE_SECONDS
 
 PROJECT_ROOT = Path(__file__).parents[3]
 PARENT = """
 import os, sys, threading
 from pathlib import Path
-from memsvc_backends.qdrant.edge import EDGE
-from memsvc_backends.qdrant.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge.index import EDGE
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc.domain.indexing import VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -338,8 +338,8 @@ def test_importing_the_backend_loads_no_engine() -> None:
     """The server's process has neither the engine nor its client; the child has neither pydantic nor numpy."""
     script = "import sys, {module}; print(*sorted({names} & set(sys.modules)))"
     unwanted = {
-        "memsvc_backends.qdrant.edge": {"qdrant_edge", "qdrant_client"},
-        "memsvc_backends.qdrant.edge_process": {"pydantic", "numpy", "memsvc"},
+        "memsvc_backends.qdrant_edge.index": {"qdrant_edge", "qdrant_client"},
+        "memsvc_backends.qdrant_edge.worker": {"pydantic", "numpy", "memsvc"},
     }
     for module, names in unwanted.items():
         command = [sys.executable, "-c", script.format(module=module, names=sorted(names) and set(names))]

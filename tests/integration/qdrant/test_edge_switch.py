@@ -18,8 +18,8 @@ from memsvc.ports.vectors import PendingSearch
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
-from memsvc_backends.qdrant.builder import EdgeGeneration
-from memsvc_backends.qdrant.edge import QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.generation import EdgeGeneration
+from memsvc_backends.qdrant_edge.index import QdrantEdgeIndex
 
 
 def begun(index: QdrantEdgeIndex, *, deadline: Deadline = NO_HURRY) -> PendingSearch:

@@ -7,7 +7,7 @@ from memsvc.domain.scope import Reach
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.qdrant.filters import filter_of
+from memsvc_backends.qdrant_common.filters import filter_of
 
 
 def test_what_is_asked_for_stands_beside_the_one_number() -> None:

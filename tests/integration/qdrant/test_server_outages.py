@@ -17,10 +17,10 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
-from memsvc_backends.qdrant.connection import connected
-from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
-from memsvc_backends.qdrant.sparse import NAME as SPARSE_NAME
-from memsvc_backends.qdrant.sparse import QdrantSparseIndex
+from memsvc_backends.qdrant_server.connection import connected
+from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
+from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
+from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.qdrant_places import context, sparse_settings, vector_settings
 from tests.qdrant_stand_in import Keeper, served
 from tests.tcp_proxy import Proxy, proxy

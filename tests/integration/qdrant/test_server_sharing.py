@@ -19,11 +19,11 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
-from memsvc_backends.qdrant.connection import Connection
-from memsvc_backends.qdrant.server import NAME, QdrantServerIndex
-from memsvc_backends.qdrant.server_settings import QdrantServerSettings
-from memsvc_backends.qdrant.sparse import QdrantSparseIndex
-from memsvc_backends.qdrant.sparse_terms import weighed
+from memsvc_backends.qdrant_server.bm25_terms import weighed
+from memsvc_backends.qdrant_server.connection import Connection
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings
+from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
+from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.qdrant_places import Locked, context, place, sparse_settings, vector_settings
 
 

@@ -29,7 +29,7 @@ from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc_backends.sql.candidates import COLUMNS, CandidateColumns, row_of_memory
+from memsvc_backends.sql.ranking_columns import COLUMNS, CandidateColumns, row_of_memory
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.store import SqlMetadataStore
 

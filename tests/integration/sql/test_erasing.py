@@ -11,7 +11,7 @@ from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.engine.user_data.residue_scan import search_files
 from memsvc.testing.factories import NOW
 from memsvc_backends.sql import SqlMetadataStore
-from memsvc_backends.sql.erasing import KNOWN
+from memsvc_backends.sql.erasure import KNOWN
 from memsvc_backends.sql.tables import metadata
 
 OWNER = "\x1fbandicoot"

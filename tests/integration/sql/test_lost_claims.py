@@ -18,7 +18,7 @@ from memsvc.engine.indexing.views import RetrievalTier
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
-from memsvc_backends.inproc import EMBEDDER, LEXICAL
+from memsvc_backends.in_memory import EMBEDDER, LEXICAL
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.postgres_server import emptied
 

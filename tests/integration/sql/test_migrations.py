@@ -20,7 +20,7 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.errors import SchemaVersionError
-from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade
+from memsvc_backends.sql.migrate import HEAD, MIGRATIONS, upgrade
 from memsvc_backends.sql.tables import metadata
 
 OPEN = """

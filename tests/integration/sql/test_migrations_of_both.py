@@ -20,7 +20,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
-from memsvc_backends.sql.schema import HEAD, MIGRATIONS, upgrade
+from memsvc_backends.sql.migrate import HEAD, MIGRATIONS, upgrade
 from tests.postgres_server import schema
 
 Look = dict[str, list[tuple[Any, ...]]]

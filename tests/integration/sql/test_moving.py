@@ -14,9 +14,9 @@ from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
 from memsvc.ports.operations import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, revise
-from memsvc_backends.sql.moving import carrying, content
-from memsvc_backends.sql.moving.content import MOVED, NOT_MOVED, Digest
-from memsvc_backends.sql.moving.target import EMBEDDED
+from memsvc_backends.sql.store_migration import content, row_copy
+from memsvc_backends.sql.store_migration.content import MOVED, NOT_MOVED, Digest
+from memsvc_backends.sql.store_migration.migration_target import EMBEDDED
 from memsvc_backends.sql.vault_tables import metadata
 from tests.integration.sql.moving import CHANGES, TABLES, database_of, dump, move, opened, put
 from tests.postgres_server import down, emptied, schema
@@ -123,7 +123,7 @@ def test_a_crash_between_the_two_last_commits_is_mended_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes writes in between; then the target does."""
-    from memsvc_backends.sql.moving.run import Run  # noqa: PLC0415 - to break off inside
+    from memsvc_backends.sql.store_migration.run import Run  # noqa: PLC0415 - to break off inside
 
     with schema() as url, opened(tmp_path) as source:
         put(source, TABLES[0])
@@ -264,7 +264,7 @@ def test_a_digest_does_not_depend_on_the_order_and_rows_can_be_taken_out(rows: l
     assert one.told("t") != other.told("t")
     other.remove([("more",)])
     assert one.told("t") == other.told("t")
-    carrying.compare({"t": one}, {"t": other})
+    row_copy.compare({"t": one}, {"t": other})
 
 
 def _refusal(source: object, url: str, *, fill: object = None) -> str:

@@ -19,7 +19,7 @@ from memsvc.server.interceptors.admission import Admission
 from memsvc.server.interceptors.around import Call
 from memsvc.server.key_limits import KeyLimits
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.in_memory.store import METADATA
 
 
 class Caller:

@@ -23,7 +23,7 @@ from memsvc.engine.commit.group_committer import Committer
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.in_memory.store import METADATA
 
 REFRESH = timedelta(seconds=2)
 INSTANT = timedelta(microseconds=1)

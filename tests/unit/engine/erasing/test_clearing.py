@@ -12,8 +12,8 @@ import pytest
 from memsvc.engine.user_data import storage_scrub
 from memsvc.engine.user_data.erasure_receipts import Notes
 from memsvc.engine.user_data.storage_scrub import Clearing
-from memsvc_backends.inproc.metadata_erasing import InprocErasureReads
-from memsvc_backends.inproc.metadata_state import State
+from memsvc_backends.in_memory.erasure import InprocErasureReads
+from memsvc_backends.in_memory.state import State
 
 OWNER = "\x1fbandicoot"
 FOUND = Notes({"metadata": {"memories": 1}})

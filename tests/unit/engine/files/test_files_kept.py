@@ -35,7 +35,7 @@ from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.inproc import BLOBS, METADATA
+from memsvc_backends.in_memory import BLOBS, METADATA
 
 ADA, BOB = Scope("ada"), Scope("bob")
 NEW = NewFile("a.txt", FileCategory.UPLOAD, "text/plain")

@@ -21,7 +21,7 @@ from memsvc.engine.files.upload import FileRules
 from memsvc.engine.memories.lifting import lifted_text
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
-from memsvc_backends.inproc import BLOBS
+from memsvc_backends.in_memory import BLOBS
 from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
 
 PNG = b"\x89PNG"

@@ -18,7 +18,7 @@ from memsvc.ports.embedder import Embedder
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
-from memsvc_backends.inproc import EMBEDDER, METADATA
+from memsvc_backends.in_memory import EMBEDDER, METADATA
 
 
 @contextmanager

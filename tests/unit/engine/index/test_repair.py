@@ -22,7 +22,7 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, attributes, memory
-from memsvc_backends.inproc import EMBEDDER, LEXICAL, METADATA
+from memsvc_backends.in_memory import EMBEDDER, LEXICAL, METADATA
 
 
 @dataclass

@@ -25,7 +25,7 @@ from memsvc.engine.services import Application
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
-from memsvc_backends.inproc import METADATA
+from memsvc_backends.in_memory import METADATA
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.embedding_endpoint import DIMENSION, answered, vector_of
 from tests.http_endpoint import Endpoint, Reply, failed

@@ -27,7 +27,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.factories import NOW, memory
-from memsvc_backends.inproc import EMBEDDER, METADATA, VECTORS
+from memsvc_backends.in_memory import EMBEDDER, METADATA, VECTORS
 
 SCOPE = Scope("ada")
 REACH = Reach.from_scope(SCOPE)

@@ -28,7 +28,7 @@ from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc_backends.inproc.metadata import METADATA
+from memsvc_backends.in_memory.store import METADATA
 from memsvc_backends.sql import SQL
 
 STORES = ("inproc", "sql")

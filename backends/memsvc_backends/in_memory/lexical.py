@@ -1,0 +1,197 @@
+"""The plain full-text index: BM25 written out, over every entry at every search."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from threading import Lock
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, LexicalEntry
+from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH, LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
+from memsvc_backends.in_memory.filters import matches, within
+
+NAME = "inproc lexical"
+K1 = 1.2
+B = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """An entry with its terms counted."""
+
+    entry: LexicalEntry
+    terms: Counter[str]
+    length: int
+
+
+class InprocLexicalGeneration:
+    """The entries of one generation, by the row of their memory."""
+
+    def __init__(self, manifest: LexicalManifest) -> None:
+        self.manifest = manifest
+        self._memories: dict[int, tuple[_Counted, ...]] = {}
+        self._lock = Lock()
+
+    def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+        """Make the entries of each memory exactly those given."""
+        counted = {
+            row: tuple(_Counted(entry, Counter(entry.terms), len(entry.terms)) for entry in entries)
+            for row, entries in changes.items()
+        }
+        with self._lock:
+            for row, entries in counted.items():
+                self._memories.pop(row, None)
+                if entries:
+                    self._memories[row] = entries
+
+    def seal(self) -> None:
+        """Do nothing: all is in place."""
+
+    def discard(self) -> None:
+        """Do nothing: nothing is kept of a generation that no index holds."""
+
+    def entries(self) -> list[_Counted]:
+        """Return all entries as of now."""
+        with self._lock:
+            return [entry for entries in self._memories.values() for entry in entries]
+
+
+class InprocLexicalIndex:
+    """BM25 over terms kept in a dict; nothing survives closing."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self._live: InprocLexicalGeneration | None = None
+        self._is_closed = False
+
+    @property
+    def manifest(self) -> LexicalManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        live = self._open()
+        return None if live is None else live.manifest
+
+    def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+        """Make the entries of each memory exactly those given."""
+        live = self._open()
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        live.replace(changes)
+
+    def search(
+        self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> list[Hit]:
+        """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
+        live = self._open()
+        if deadline.passed():
+            raise DeadlineExceededError(NAME)
+        scores = _scores([] if live is None else live.entries(), terms)
+        hits = [
+            Hit(entry.entry_id, score)
+            for entry, score in scores
+            if within(reach, entry.attributes) and matches(where, entry.attributes)
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
+
+    def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
+        """Start an empty generation."""
+        self._open()
+        return InprocLexicalGeneration(manifest)
+
+    def switch(self, generation: Generation[LexicalEntry]) -> None:
+        """Make the generation the live one."""
+        self._open()
+        if not isinstance(generation, InprocLexicalGeneration):
+            message = "The generation is another index's."
+            raise TypeError(message)
+        self._live = generation
+
+    def inventory(self) -> Iterator[Listed]:
+        """List every entry as of the call."""
+        return iter([Listed(entry.entry_id, entry.attributes.fingerprint) for entry in self._entries()])
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        return sum(reach is None or within(reach, entry.attributes) for entry in self._entries())
+
+    def storage_bytes(self) -> int:
+        """Return 0: nothing is on disk."""
+        self._open()
+        return 0
+
+    def ping(self) -> None:
+        """Return while the index is open."""
+        self._open()
+
+    def close(self) -> None:
+        """Refuse every later use."""
+        self._is_closed = True
+        self._live = None
+
+    def _open(self) -> InprocLexicalGeneration | None:
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+        return self._live
+
+    def _entries(self) -> list[LexicalEntry]:
+        live = self._open()
+        return [] if live is None else [counted.entry for counted in live.entries()]
+
+
+def is_one_edit(one: str, other: str) -> bool:
+    """Return whether inserting, removing or replacing a character, or swapping two neighbours, makes them equal."""
+    if len(one) > len(other):
+        one, other = other, one
+    start = 0
+    while start < len(one) and one[start] == other[start]:
+        start += 1
+    if len(one) < len(other):
+        return one[start:] == other[start + 1 :]
+    swapped = one[:start] + one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
+    return one[start + 1 :] == other[start + 1 :] or swapped == other
+
+
+def _scores(entries: Sequence[_Counted], terms: Sequence[str]) -> list[tuple[LexicalEntry, float]]:
+    average = sum(counted.length for counted in entries) / max(len(entries), 1)
+    shares: list[dict[int, float]] = [_shares(entries, term, average) for term in terms]
+    return [
+        (counted.entry, math.fsum(share.get(place, 0.0) for share in shares))
+        for place, counted in enumerate(entries)
+        if any(place in share for share in shares)
+    ]
+
+
+def _shares(entries: Sequence[_Counted], term: str, average: float) -> dict[int, float]:
+    """Return what a term adds to the score of each entry, by the entry's place."""
+    holding = {place: counted for place, counted in enumerate(entries) if term in counted.terms}
+    if not holding and len(term) >= FUZZY_MIN_LENGTH:
+        return {
+            place: FUZZY_BOOST
+            for place, counted in enumerate(entries)
+            if any(is_one_edit(term, held) for held in counted.terms)
+        }
+    rarity = math.log(1 + (len(entries) - len(holding) + 0.5) / (len(holding) + 0.5))
+    return {place: rarity * _saturation(counted, term, average) for place, counted in holding.items()}
+
+
+def _saturation(counted: _Counted, term: str, average: float) -> float:
+    frequency = counted.terms[term]
+    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * counted.length / average))
+
+
+def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(InprocLexicalIndex())
+
+
+LEXICAL: BackendSpec[LexicalIndex] = BackendSpec(settings=BackendSettings, open=_open)

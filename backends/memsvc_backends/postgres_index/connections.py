@@ -1,0 +1,179 @@
+"""Connections to the database: a few, kept open, given up as soon as one is found lost."""
+
+from __future__ import annotations
+
+import math
+import select
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc_backends.postgres_index.settings import PostgresSettings
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+_LONGEST_SILENCE_SECONDS = 30
+"""After so long without an answer a server is taken for gone."""
+_TIMES_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
+"""How long a statement may take: the next of these above the time left, so that a connection is seldom told anew."""
+_UNLIMITED = (
+    "SELECT set_config(name, '0', false) FROM pg_settings "
+    "WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""What a role or a database is told about time limits is not for us: a build would never come to its end."""
+_PRESENT = "current_setting('synchronous_commit')"
+_PREPARE = (
+    "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false), "
+    # A change that was reported is kept, whatever the server is told to do in general.
+    f"set_config('synchronous_commit', CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END, false)"
+)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A connection, and how long its statements may take (0: any time)."""
+
+    driver: Connection
+    limit_ms: int = 0
+
+
+class Connections:
+    """Lends connections, each to one thread at a time; in autocommit."""
+
+    def __init__(self, name: str, settings: PostgresSettings, prepare: Callable[[Connection], None]) -> None:
+        """Connect to nothing yet. *prepare* gets each connection that is made."""
+        self.name = name
+        self._settings = settings
+        self._prepare = prepare
+        self._slots = threading.BoundedSemaphore(settings.connections)
+        self._lock = threading.Lock()
+        self._idle: list[_Kept] = []
+        self._is_closed = False
+
+    @contextmanager
+    def lent(self, deadline: Deadline | None = None) -> Iterator[Connection]:
+        """Lend a connection; with a deadline, its statements are broken off soon after that passed.
+
+        Raises:
+            DeadlineExceededError: The deadline passed before there was a connection to lend.
+            BackendUnavailableError: There was none for longer than the settings allow.
+        """
+        self.require_open()
+        if not self._slots.acquire(timeout=self._patience(deadline)):
+            if deadline is not None and deadline.passed():
+                raise DeadlineExceededError(self.name)
+            raise BackendUnavailableError(self.name)
+        kept: _Kept | None = None
+        try:
+            kept = self._taken(_limit_ms(deadline))
+            yield kept.driver
+        finally:
+            self._give_back(kept)
+            self._slots.release()
+
+    def connect(self) -> Connection:
+        """Make a connection that is the caller's to close."""
+        patience = max(1, math.ceil(self._settings.wait_seconds))
+        made = psycopg.connect(
+            self._settings.address,
+            autocommit=True,
+            connect_timeout=patience,
+            tcp_user_timeout=_LONGEST_SILENCE_SECONDS * 1000,
+            keepalives_idle=_LONGEST_SILENCE_SECONDS,
+        )
+        try:
+            made.execute(_UNLIMITED)
+            made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
+            self._prepare(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def require_open(self) -> None:
+        """Raise BackendClosedError once it is closed."""
+        if self._is_closed:
+            raise BackendClosedError(self.name)
+
+    def close(self) -> None:
+        """Close every connection, those lent as soon as they come back."""
+        with self._lock:
+            self._is_closed = True
+        self._give_up_idle()
+
+    def _patience(self, deadline: Deadline | None) -> float:
+        left = None if deadline is None else deadline.remaining()
+        return self._settings.wait_seconds if left is None else min(left, self._settings.wait_seconds)
+
+    def _taken(self, limit_ms: int) -> _Kept:
+        kept = self._idle_one(limit_ms)
+        if kept is None:
+            kept = _Kept(self.connect())
+        if kept.limit_ms != limit_ms:
+            try:
+                kept.driver.execute(f"SET statement_timeout = {limit_ms}")
+            except BaseException:
+                _part_with(kept)
+                self._give_up_idle()
+                raise
+            kept.limit_ms = limit_ms
+        return kept
+
+    def _idle_one(self, limit_ms: int) -> _Kept | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                place = next((n for n, kept in enumerate(self._idle) if kept.limit_ms == limit_ms), -1)
+                kept = self._idle.pop(place)
+            if _is_usable(kept.driver):
+                return kept
+            _part_with(kept)
+
+    def _give_back(self, kept: _Kept | None) -> None:
+        if kept is None:
+            return
+        is_clean = not kept.driver.closed and kept.driver.info.transaction_status == TransactionStatus.IDLE
+        with self._lock:
+            is_kept = is_clean and not self._is_closed
+            if is_kept:
+                self._idle.append(kept)
+        if not is_kept:
+            _part_with(kept)
+        if not is_clean:
+            # Where one is lost the others are: the first call after the server came back finds it.
+            self._give_up_idle()
+
+    def _give_up_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for kept in idle:
+            _part_with(kept)
+
+
+def _limit_ms(deadline: Deadline | None) -> int:
+    left = None if deadline is None else deadline.remaining()
+    if left is None:
+        return 0
+    return next((limit for limit in _TIMES_MS if limit >= left * 1000), 0)
+
+
+def _is_usable(driver: Connection) -> bool:
+    """Return whether nothing was said to it while it lay idle: a server that goes away says so."""
+    if driver.closed:
+        return False
+    poll = select.poll()
+    poll.register(driver.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def _part_with(kept: _Kept) -> None:
+    with suppress(psycopg.Error):
+        kept.driver.close()

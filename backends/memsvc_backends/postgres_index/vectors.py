@@ -1,0 +1,186 @@
+"""The vector index by pgvector: exact for owners of few entries, by a graph for those of many."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from functools import partial
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import Hit, View
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.embedder import Vector
+from memsvc.ports.plugin import BackendContext, BackendSpec
+from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
+from memsvc_backends.postgres_index import vector_table as tables
+from memsvc_backends.postgres_index.connections import Connection, Connections
+from memsvc_backends.postgres_index.errors import GONE, translate
+from memsvc_backends.postgres_index.extension import ensure_extension, looks_on, reach_extension
+from memsvc_backends.postgres_index.filters import selection
+from memsvc_backends.postgres_index.generations import Live
+from memsvc_backends.postgres_index.settings import PgvectorSettings
+from memsvc_backends.postgres_index.table_index import TableIndex
+from memsvc_backends.postgres_index.vector_generation import KIND, NAME, PgvectorGeneration, require_dimensions
+from memsvc_backends.postgres_index.vector_table import Changes
+
+_REMEMBERED_SECONDS = 60.0
+_REMEMBERED_OWNERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is searched for."""
+
+    vector: Vector
+    view: View
+    reach: Reach
+    where: Filter | None
+    limit: int
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A search that a thread does meanwhile."""
+
+    hits: Future[list[Hit]]
+    deadline: Deadline
+
+    def result(self) -> list[Hit]:
+        """Wait for the hits, no longer than the deadline allows."""
+        try:
+            return self.hits.result(self.deadline.remaining())
+        except FutureTimeoutError as error:
+            raise DeadlineExceededError(NAME) from error
+
+
+class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
+    """`memsvc.ports.vectors.VectorIndex`."""
+
+    def __init__(self, settings: PgvectorSettings) -> None:
+        self._settings = settings
+        self._version: tuple[int, ...] = ()
+        self._large: dict[tuple[str, int], tuple[float, bool]] = {}
+        self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
+        super().__init__(
+            Connections(NAME, settings, self._prepare), KIND, partial(PgvectorGeneration, settings=settings)
+        )
+        self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given, in one transaction.
+
+        Entries are centred by the means of one generation; so when another went live meanwhile, nothing is written,
+        and the index counts as unavailable until the caller has made them anew.
+        """
+        live = self._require_live()
+        require_dimensions(changes, live.manifest.dimension)
+        with translate(NAME):
+            try:
+                with self._connections.lent() as connection:
+                    tables.replace(connection, live.base, changes)
+            except GONE as error:
+                self._generations.refresh()
+                raise BackendUnavailableError(NAME) from error
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> list[Hit]:
+        """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
+        return self._searched(_Search(vector, view, reach, where, limit, deadline))
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> PendingSearch:
+        """Let a thread search, while the caller does something else."""
+        search = partial(self._searched, _Search(vector, view, reach, where, limit, deadline))
+        try:
+            return _Begun(self._threads.submit(search), deadline)
+        except RuntimeError:
+            # The index was closed, which the result is to say.
+            return Deferred(search)
+
+    def loose(self) -> int:
+        """Return 0: what is written later is compared, or joins the graph, as the rest."""
+        self._connections.require_open()
+        return 0
+
+    def graph_pays(self) -> bool:
+        """Return whether one owner has so many entries that a graph answers quicker than comparing them all."""
+        live = self._generations.live()
+        if live is None or not looks_on(self._version) or live.manifest.dimension > tables.GRAPH_DIMENSIONS:
+            return False
+        base, looked, pays = self._graph_pays
+        if base != live.base or time.monotonic() - looked > _REMEMBERED_SECONDS:
+            pays = self._reading.largest_owner() >= self._settings.graph_threshold
+            self._graph_pays = (live.base, time.monotonic(), pays)
+        return pays
+
+    def close(self) -> None:
+        """Give connections and threads back, and refuse every later use."""
+        super().close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _searched(self, search: _Search) -> list[Hit]:
+        live = self._generations.live()
+        if search.deadline.passed():
+            raise DeadlineExceededError(NAME)
+        if live is not None:
+            tables.require_dimension(search.vector, live.manifest.dimension)
+        if search.limit <= 0:
+            return []
+        return self._reading.asked(live, partial(self._nearest, search), [], search.deadline)
+
+    def _nearest(self, search: _Search, connection: Connection, live: Live[VectorManifest]) -> list[Hit]:
+        # Another generation than was asked at first may be of another length.
+        tables.require_dimension(search.vector, live.manifest.dimension)
+        within = selection(search.reach, search.where), int(search.view)
+        target = tables.normalised(search.vector)
+        find = partial(tables.search, connection, live.base, within, target, limit=search.limit)
+        if live.manifest.hnsw and self._is_large(connection, live, search.reach, search.view):
+            found = find(by_graph=True)
+            if len(found) >= search.limit:
+                return [Hit(*hit) for hit in found]
+        # Also when a graph gave less than was asked for: it may have stopped before the filter was met often enough.
+        return [Hit(*hit) for hit in find(by_graph=False)]
+
+    def _is_large(self, connection: Connection, live: Live[VectorManifest], reach: Reach, view: View) -> bool:
+        """Return whether the owner has so many entries that the graph is searched; looked up once a minute."""
+        known = self._large.get((reach.owner, view))
+        if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
+            return known[1]
+        least = self._settings.graph_threshold
+        owner = selection(Reach(reach.owner, ()), None).parameters[0]
+        words = f'SELECT 1 FROM "{live.base}" WHERE owner_key = %s AND view = %s OFFSET %s LIMIT 1'
+        found = connection.execute(words.encode(), (owner, int(view), max(least - 1, 0))).fetchone()
+        if len(self._large) >= _REMEMBERED_OWNERS:
+            self._large.clear()
+        self._large[reach.owner, view] = (time.monotonic(), found is not None)
+        return found is not None
+
+    def _prepare(self, connection: Connection) -> None:
+        if not self._version:
+            self._version = ensure_extension(connection)
+        reach_extension(connection)
+        tables.know_vectors(connection)
+        if looks_on(self._version):
+            # Loads the extension's settings, which are not known before.
+            connection.execute("SELECT '[1]'::vector")
+            connection.execute("SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false)")
+            connection.execute(
+                "SELECT set_config('hnsw.ef_search', %s, false)", (str(self._settings.graph_search_width),)
+            )
+
+
+def _open(settings: PgvectorSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(PgvectorIndex(settings))
+
+
+PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)
+"""The vector index by pgvector, as the entry point names it."""

@@ -1,0 +1,210 @@
+"""The embedded vector index: Qdrant Edge in a child process, exact unless a generation has a graph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from typing import Any
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import View
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.embedder import Vector
+from memsvc.ports.hits import Hits
+from memsvc.ports.plugin import BackendContext, BackendSpec
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc_backends.qdrant_common.filters import SEALED, Condition, filter_of
+from memsvc_backends.qdrant_common.points import FINGERPRINT, Changes, slices_of
+from memsvc_backends.qdrant_edge.child_process import NO_HURRY
+from memsvc_backends.qdrant_edge.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError, translate
+from memsvc_backends.qdrant_edge.generation import EdgeGeneration, writes
+from memsvc_backends.qdrant_edge.ipc import Message
+from memsvc_backends.qdrant_edge.manifest import (
+    ManifestError,
+    disk_bytes,
+    generation_name,
+    read_manifest,
+    remove_leftovers,
+    remove_manifest,
+    write_manifest,
+)
+from memsvc_backends.qdrant_edge.searching import EdgeSearch, Live, Sought
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
+_PAGE = 250
+"""Points of one page of the inventory: 2 ms, for which searches wait."""
+
+
+class QdrantEdgeIndex:
+    """A VectorIndex over a directory of generations, each in a child process of its own.
+
+    So a switch is one assignment: what was asked before it is answered by the generation before, whose child ends
+    after that. Who comes too late for that child is told so, and asks the next one.
+    """
+
+    is_shared = False
+
+    def __init__(self, settings: QdrantEdgeSettings, context: BackendContext) -> None:
+        self._settings = settings
+        self._directory = context.directory
+        self._unfinished: list[EdgeGeneration] = []
+        self._is_closed = False
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._live = self._open_live()
+        remove_leftovers(self._directory, self.manifest)
+
+    @property
+    def manifest(self) -> VectorManifest | None:
+        """Return the manifest of the live generation, or None when there is none."""
+        live = self.live()
+        return None if live is None else live.manifest
+
+    @property
+    def child_pid(self) -> int | None:
+        """Return the process id of the live generation's child, for diagnosis."""
+        return None if self._live is None else self._live.shard.pid
+
+    def live(self) -> Live | None:
+        """Return the live generation, or None when there is none, or raise BackendClosedError."""
+        if self._is_closed:
+            raise BackendClosedError(NAME)
+        return self._live
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given, in slices between searches."""
+        live = self.live()
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        slices = slices_of(changes, dimension=live.manifest.dimension, size=self._settings.slice_points)
+        with translate():
+            for request, blob in writes(slices):
+                live.shard.call(request, blob)
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> Hits:
+        """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
+        return EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline).result()
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> EdgeSearch:
+        """Send the search to the child; its reply is read when the result is asked for."""
+        search = EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline)
+        search.begin(self._live)
+        return search
+
+    def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
+        """Start a generation in a builder process."""
+        live = self.manifest
+        if live is not None and manifest.generation <= live.generation:
+            message = f"The generation {manifest.generation} is not newer than {live.generation}."
+            raise ValueError(message)
+        generation = EdgeGeneration(manifest, self._directory, self._settings)
+        self._unfinished = [*(each for each in self._unfinished if each.is_unfinished), generation]
+        return generation
+
+    def switch(self, generation: Generation[VectorEntry]) -> None:
+        """Make a sealed generation the live one, and end and remove the one before when it has answered all."""
+        before = self.live()
+        if not isinstance(generation, EdgeGeneration):
+            message = "The generation is another index's."
+            raise TypeError(message)
+        generation.require_sealed()
+        write_manifest(self._directory, generation.manifest)
+        self._live = self._searched(generation.manifest, generation.shard)
+        generation.went_live()
+        if before is not None:
+            before.shard.retire()
+            remove_leftovers(self._directory, generation.manifest)
+
+    def inventory(self) -> Iterator[Listed]:
+        """List the entries of the generation that is live when the first one is taken."""
+        live = self.live()
+        start: int | None = None if live is None else 0
+        while start is not None and live is not None:
+            with translate():
+                ids, fingerprints, start = live.shard.call(("page", start, _PAGE, FINGERPRINT))
+            yield from map(Listed, ids, fingerprints)
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        return self._count(None if reach is None else filter_of(reach))
+
+    def loose(self) -> int:
+        """Return how many entries were written since the live generation was sealed."""
+        return self._count(None) - self._count({"must": [SEALED]})
+
+    def graph_pays(self) -> bool:
+        """Return whether one owner has so many entries that a graph answers quicker than a scan."""
+        return bool((self._ask(("largest",)) or 0) >= self._settings.graph_threshold)
+
+    def storage_bytes(self) -> int:
+        """Return the bytes on disk of all generations."""
+        self.live()
+        return disk_bytes(self._directory)
+
+    def ping(self) -> None:
+        """Return when the child of the live generation answers, or raise BackendUnavailableError."""
+        with translate():
+            try:
+                self._ask(("count", None), deadline=Deadline.after(self._settings.ping_seconds))
+            except DeadlineExceededError as error:
+                raise ChildDiedError from error
+
+    def close(self) -> None:
+        """End the builders and the child. Harmless when it is done."""
+        self._is_closed = True
+        for generation in self._unfinished:
+            generation.abandon()
+        if self._live is not None:
+            self._live.shard.close()
+
+    def _ask(self, message: Message, *, deadline: Deadline = NO_HURRY) -> Any:
+        """Ask the live generation, and the one after it when it was switched meanwhile; None when there is none."""
+        live = self.live()
+        with translate():
+            while live is not None:
+                try:
+                    return live.shard.call(message, deadline=deadline)
+                except RetiredError:
+                    live = self.live()
+        return None
+
+    def _count(self, where: Condition | None) -> int:
+        return self._ask(("count", where)) or 0
+
+    def _open_live(self) -> Live | None:
+        """Open the live generation; what cannot be read is given up, since it can be built again."""
+        shard: Supervisor | None = None
+        try:
+            manifest = read_manifest(self._directory)
+            if manifest is None:
+                return None
+            path = self._directory / generation_name(manifest.generation)
+            shard = Supervisor(path, dimension=manifest.dimension, connections=self._settings.connections)
+            shard.open()
+        except (ManifestError, EdgeFaultError, ChildDiedError) as error:
+            _log.warning("vector index given up, it has to be built again: %s", error)
+            remove_manifest(self._directory)
+            return None
+        return self._searched(manifest, shard)
+
+    def _searched(self, manifest: VectorManifest, shard: Supervisor) -> Live:
+        return Live(manifest, shard, self._settings.graph_search_width if manifest.hnsw else None)
+
+
+def _open(settings: QdrantEdgeSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(QdrantEdgeIndex(settings, context))
+
+
+EDGE: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantEdgeSettings, open=_open)
+"""Qdrant Edge, as the entry point names it."""

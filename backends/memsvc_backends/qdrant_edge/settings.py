@@ -1,0 +1,26 @@
+"""The options of the embedded Qdrant."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from memsvc.ports.plugin import BackendSettings
+
+
+class QdrantEdgeSettings(BackendSettings):
+    """Options of `memsvc_backends.qdrant_edge:EDGE`; the defaults suit a sidecar on two cores."""
+
+    connections: int = Field(default=16, ge=1, le=64)
+    """How many requests may be under way with the child process at once; further ones wait for the oldest of them."""
+    slice_points: int = Field(default=16, ge=1, le=1024)
+    """How many points a change holds at most before waiting searches have their turn."""
+    graph_threshold: int = Field(default=20_000, ge=0)
+    """Entries of one owner from which on a graph (HNSW) is worth building; below, exact scans are as quick."""
+    graph_links: int = Field(default=16, ge=4, le=128)
+    """Links of each node of a graph (m)."""
+    graph_build_width: int = Field(default=100, ge=4, le=1000)
+    """Candidates kept while a graph is built (ef_construct)."""
+    graph_search_width: int = Field(default=128, ge=4, le=4096)
+    """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer."""
+    ping_seconds: float = Field(default=2.0, gt=0)
+    """How long a ping waits for the child process."""

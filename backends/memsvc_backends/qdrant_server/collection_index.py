@@ -1,0 +1,123 @@
+"""An index whose generations are collections of a server, whatever its points are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic
+
+from qdrant_client import models
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.scope import Reach
+from memsvc.ports.derived_index import Generation, Listed
+from memsvc_backends.qdrant_edge.server_generation import ServerGeneration
+from memsvc_backends.qdrant_edge.server_reading import Reading
+from memsvc_backends.qdrant_server.connection import AbsentError, Connection
+from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
+from memsvc_backends.qdrant_server.generations import Generations, Live, M
+from memsvc_backends.qdrant_server.points import E, operations
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings
+
+
+class CollectionIndex(ABC, Generic[E, M]):
+    """`memsvc.ports.derived_index.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
+
+    is_shared = True
+
+    def __init__(self, connection: Connection, settings: QdrantServerSettings, generations: Generations[M]) -> None:
+        self._connection = connection
+        self._generations = generations
+        self._reading = Reading(connection, generations)
+        self._batch_points = settings.batch_points
+
+    @property
+    def manifest(self) -> M | None:
+        """Return the manifest of the live generation, or None when there is none.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached, and never was since the index was opened.
+        """
+        live = self._generations.live()
+        return None if live is None else live.manifest
+
+    def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
+        """Make the entries of each memory exactly those given, in the generation whose manifest this thread read."""
+        live = self._generations.written_for()
+        if live is None:
+            message = "The index has no generation yet."
+            raise ValueError(message)
+        self._write(live, changes)
+        self._generations.confirm(live)
+
+    def begin(self, manifest: M) -> Generation[E]:
+        """Start a generation in a collection of its own, with all that stands beside it."""
+        made = self._create(manifest)
+        try:
+            self._prepare(made.collection)
+        except BackendUnavailableError:
+            self._remove(made.collection)
+            raise
+        return ServerGeneration(self._generations, made, self._write, self._remove)
+
+    def switch(self, generation: Generation[E]) -> None:
+        """Make a sealed generation the live one; the one before is removed after a moment."""
+        self._connection.require_open()
+        if not isinstance(generation, ServerGeneration):
+            message = "The generation is another index's."
+            raise TypeError(message)
+        generation.require_sealed()
+        self._generations.switch(generation.made)
+        generation.went_live()
+
+    def inventory(self) -> Iterator[Listed]:
+        """List the entries of the generation that is live when the first one is taken."""
+        return self._reading.inventory()
+
+    def count(self, *, reach: Reach | None = None) -> int:
+        """Return the number of entries: those in *reach*, or all."""
+        return self._reading.count(None if reach is None else filter_within(reach))
+
+    def ping(self) -> None:
+        """Return when the server answers, or raise BackendUnavailableError; then clear away what nobody wants."""
+        self._connection.require_open()
+        self._generations.refresh()
+        self._generations.clear_away()
+
+    def close(self) -> None:
+        """Close the connections, and refuse every later use."""
+        self._connection.close()
+
+    @abstractmethod
+    def _create(self, manifest: M) -> Live[M]:
+        """Make the collection of a generation."""
+
+    @abstractmethod
+    def _put(self, live: Live[M], changes: Mapping[int, Sequence[E]]) -> None:
+        """Write to a generation. An AbsentError says that it is gone."""
+
+    def _prepare(self, collection: str) -> None:
+        """Make what a new collection needs before it is written to: an index for each filtered field."""
+        for name, schema in payload_indexes().items():
+            self._connection.write(
+                "create_payload_index", collection_name=collection, field_name=name, field_schema=schema
+            )
+
+    def _remove(self, collection: str) -> None:
+        """Remove a generation, with all that stands beside it."""
+        self._generations.remove(collection)
+
+    def _send(
+        self, live: Live[M], changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct]
+    ) -> None:
+        """Write the points of a change, batch by batch."""
+        for request in operations(changes, point_of, size=self._batch_points):
+            self._connection.write(
+                "batch_update_points", collection_name=live.collection, update_operations=request, wait=True
+            )
+
+    def _write(self, live: Live[M], changes: Mapping[int, Sequence[E]]) -> None:
+        try:
+            self._put(live, changes)
+        except AbsentError as error:
+            raise BackendUnavailableError(self._connection.name) from error

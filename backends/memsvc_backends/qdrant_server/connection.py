@@ -1,0 +1,148 @@
+"""One client of a Qdrant server, over gRPC: time limits, further attempts, errors in the words of the domain.
+
+Opening it asks nobody: the server may come later. gRPC connects anew by itself, within a second of the server's coming
+back, so nothing here has to notice that it was away.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from qdrant_client import QdrantClient
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc_backends.qdrant_edge.server_errors import VENDOR_ERRORS, is_absent, is_late, is_passing
+from memsvc_backends.qdrant_server.settings import GRPC_PORT, QdrantServerSettings
+
+_log = logging.getLogger(__name__)
+_OPTIONS = {
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.min_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 1000,
+    "grpc.keepalive_time_ms": 20_000,
+    "grpc.keepalive_timeout_ms": 5_000,
+    "grpc.use_local_subchannel_pool": 1,
+    "grpc.max_receive_message_length": -1,
+    "grpc.max_send_message_length": -1,
+}
+NO_HURRY = Deadline()
+
+
+class AbsentError(Exception):
+    """A collection is not there, perhaps no more. Never crosses the port."""
+
+
+class Connection:
+    """Calls methods of a client by name, so that each has the same limits. Safe to use from several threads."""
+
+    def __init__(self, reader: QdrantClient, writer: QdrantClient, settings: QdrantServerSettings, name: str) -> None:
+        """Take two clients, since what a write may take at most is a matter of the client, not of the call."""
+        self.name = name
+        self._reader = reader
+        self._writer = writer
+        self._settings = settings
+        self._is_closed = False
+
+    def require_open(self) -> None:
+        """Raise BackendClosedError when the connection was closed."""
+        if self._is_closed:
+            raise BackendClosedError(self.name)
+
+    def read(self, method: str, *, deadline: Deadline = NO_HURRY, **arguments: Any) -> Any:
+        """Call a method that takes a time limit and changes nothing."""
+        return self._call(getattr(self._reader, method), arguments, deadline, self._settings.timeout_seconds)
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        """Call a method that takes no time limit; the client has one of its own."""
+        return self._call(getattr(self._reader, method), arguments, NO_HURRY, None)
+
+    def write(self, method: str, **arguments: Any) -> Any:
+        """Call a method that changes something, and that does no harm when it is repeated."""
+        return self._call(getattr(self._writer, method), arguments, NO_HURRY, self._settings.write_timeout_seconds)
+
+    def close(self) -> None:
+        """Close the connections. Harmless when it is done."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._reader.close()
+            self._writer.close()
+
+    def _call(
+        self, called: Callable[..., Any], arguments: dict[str, Any], deadline: Deadline, limit: float | None
+    ) -> Any:
+        """Call, again after a while when nobody answered.
+
+        Raises:
+            AbsentError: The collection is not there.
+            DeadlineExceededError: The deadline passed first.
+            BackendUnavailableError: The server cannot be reached, is too slow or refuses.
+            BackendClosedError: The connection was closed.
+        """
+        wait = self._settings.backoff_seconds
+        for left in range(self._settings.attempts - 1, -1, -1):
+            self.require_open()
+            if deadline.passed():
+                raise DeadlineExceededError(self.name)
+            timing = {} if limit is None else {"timeout": _whole_seconds(limit, deadline)}
+            try:
+                return called(**arguments, **timing)
+            except VENDOR_ERRORS as error:
+                self._judge(error, deadline)
+                if not left or not is_passing(error):
+                    raise BackendUnavailableError(self.name) from error
+                _log.debug("qdrant did not answer, %s attempts left: %s", left, type(error).__name__)
+            time.sleep(min(wait, deadline.remaining() or wait))
+            wait *= 2
+        raise BackendUnavailableError(self.name)
+
+    def _judge(self, error: Exception, deadline: Deadline) -> None:
+        """Raise what the error means, unless it means that the server cannot be reached."""
+        if self._is_closed:
+            raise BackendClosedError(self.name) from error
+        if is_absent(error):
+            raise AbsentError from error
+        if is_late(error) and deadline.passed():
+            raise DeadlineExceededError(self.name) from error
+
+
+def connected(settings: QdrantServerSettings, name: str) -> Connection:
+    """Return a connection to the server that the settings name. Nothing is sent yet."""
+    reader, writer = (_client(settings, limit) for limit in (settings.timeout_seconds, settings.write_timeout_seconds))
+    return Connection(reader, writer, settings, name)
+
+
+def _client(settings: QdrantServerSettings, limit: float) -> QdrantClient:
+    address = settings.address
+    options: dict[str, Any] = dict(_OPTIONS)
+    files = {
+        "root_certificates": settings.ca_file,
+        "private_key": settings.key_file,
+        "certificate_chain": settings.cert_file,
+    }
+    options |= {option: path.read_bytes() for option, path in files.items() if path is not None}
+    with warnings.catch_warnings():
+        # It warns of a key that is sent without TLS, on every start: the README says so once.
+        warnings.simplefilter("ignore")
+        return QdrantClient(
+            host=address.hostname,
+            grpc_port=address.port or GRPC_PORT,
+            https=address.scheme == "https",
+            api_key=None if settings.api_key is None else settings.api_key.get_secret_value(),
+            prefer_grpc=True,
+            timeout=math.ceil(limit),
+            grpc_options=options,
+            pool_size=settings.connections,
+            check_compatibility=False,
+        )
+
+
+def _whole_seconds(limit: float, deadline: Deadline) -> int:
+    """Return the limit as the client takes it: whole seconds, at least one."""
+    remaining = deadline.remaining()
+    return max(1, math.ceil(limit if remaining is None else min(limit, remaining)))

@@ -1,0 +1,258 @@
+"""Generations as collections of a server, one of them live: the one that the alias names.
+
+All who share the server follow the alias, which moves in one step. A collection's metadata hold the manifest of its
+generation, and when it was last known to be wanted: so what a dead process left behind is told from what another one
+is making just now.
+
+Who writes has made its entries for the generation whose manifest it read; when the alias has moved since, the write is
+refused after the fact, and repeated by the caller with entries for the next one. What was written to the generation
+before is not lost either: whoever switches applies the last changes anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from qdrant_client import models
+
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
+from memsvc_backends.qdrant_edge.server_manifest import ForeignManifestError
+from memsvc_backends.qdrant_server.connection import AbsentError, Connection
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings
+
+_log = logging.getLogger(__name__)
+_MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
+TOO_OLD = "qdrant (the server keeps no metadata of collections: version 1.16 or newer is needed)"
+_LOOK_SECONDS = 10.0
+"""How often to look for collections that nobody wants any more."""
+_GRACE_SECONDS = 0.25
+"""How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
+
+
+class Numbered(Protocol):
+    """A manifest."""
+
+    @property
+    def generation(self) -> int:
+        """Return the number of the generation."""
+        ...
+
+
+M = TypeVar("M", bound=Numbered)
+
+
+@dataclass(frozen=True, slots=True)
+class Live(Generic[M]):
+    """A generation: its collection, and what it is made of."""
+
+    collection: str
+    manifest: M
+    metadata: Mapping[str, Any]
+
+
+class Generations(Generic[M]):
+    """Finds the live generation, makes new ones, switches, and clears away."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: QdrantServerSettings,
+        alias: str,
+        codec: tuple[Callable[[M], str], Callable[[str], M]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.alias = alias
+        self._connection = connection
+        self._settings = settings
+        self._text_of, self._manifest_of = codec
+        self._now = now
+        # No other installation's, whose prefix begins like ours.
+        self._ours = re.compile(rf"({re.escape(alias)}-(\d{{6,}})-[0-9a-f]{{8}})(-[a-z]+)?$")
+        self._live: Live[M] | None = None
+        self._known_until = -1.0
+        self._looked = -1.0
+        self._foreign = ""
+        self._left: set[str] = set()
+        self._refreshing = threading.Lock()
+        self._seen = threading.local()
+
+    def live(self) -> Live[M] | None:
+        """Return the live generation, as of a moment ago; while the server is away or hangs, the one live before.
+
+        That there is none is never as of a moment ago: whoever has changes to write would take them for written.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached, and none is known.
+        """
+        self._connection.require_open()
+        if self._live is None:
+            with self._refreshing:
+                self.refresh()
+        elif time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=False):
+            asking = threading.Thread(target=self._refresh_beside, name="qdrant-refresh", daemon=True)
+            asking.start()
+            asking.join(_GRACE_SECONDS)
+        self._seen.live = self._live
+        return self._live
+
+    def written_for(self) -> Live[M] | None:
+        """Return the generation that this thread has made its entries for: the one whose manifest it read last."""
+        self._connection.require_open()
+        seen: Live[M] | None = getattr(self._seen, "live", None)
+        if seen is None or seen.collection in self._left:
+            return self.live()
+        return seen
+
+    def confirm(self, written: Live[M]) -> None:
+        """Raise BackendUnavailableError unless the generation is live still."""
+        now_live = self.refresh()
+        if now_live is None or now_live.collection != written.collection:
+            raise BackendUnavailableError(self._connection.name)
+
+    def refresh(self) -> Live[M] | None:
+        """Ask the server which generation is live.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached.
+        """
+        for _ in range(3):
+            name = self._named()
+            if name is None or (self._live is not None and self._live.collection == name):
+                return self._keep(None if name is None else self._live)
+            try:
+                return self._keep(self._described(name))
+            except AbsentError:
+                continue
+        raise BackendUnavailableError(self._connection.name)
+
+    def create(self, manifest: M, extra: Mapping[str, Any], **arguments: Any) -> Live[M]:
+        """Make the collection of a generation.
+
+        Raises:
+            ReindexRunningError: Another process has just made one of this number, or of a later one.
+            BackendUnavailableError: The server cannot be reached, or keeps no metadata.
+        """
+        before = self.refresh()
+        if before is not None and manifest.generation <= before.manifest.generation:
+            raise ReindexRunningError
+        # A name of its own, for another process may be making, or have left, one of the same number.
+        name = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
+        metadata = {_MANIFEST: self._text_of(manifest), _WANTED: self._seconds(), **extra}
+        self.collection(name, metadata=metadata, **arguments)
+        if not (self._connection.ask("get_collection", collection_name=name).config.metadata or {}).get(_MANIFEST):
+            self.remove(name)
+            raise BackendUnavailableError(TOO_OLD)
+        return Live(name, manifest, metadata)
+
+    def collection(self, name: str, **arguments: Any) -> None:
+        """Make a collection as the settings say."""
+        settings = self._settings
+        self._connection.write(
+            "create_collection",
+            collection_name=name,
+            shard_number=settings.shards,
+            replication_factor=settings.replicas,
+            write_consistency_factor=settings.write_consistency,
+            **arguments,
+        )
+
+    def touch(self, name: str) -> None:
+        """Note that a collection is wanted now."""
+        self._connection.write("update_collection", collection_name=name, metadata={_WANTED: self._seconds()})
+
+    def switch(self, made: Live[M]) -> None:
+        """Move the alias; the generation before lingers for those who have not noticed.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached, or another process was quicker.
+        """
+        before = self.refresh()
+        if before is not None and before.manifest.generation >= made.manifest.generation:
+            raise BackendUnavailableError(self._connection.name)
+        create = models.CreateAlias(collection_name=made.collection, alias_name=self.alias)
+        steps: list[models.AliasOperations] = [models.CreateAliasOperation(create_alias=create)]
+        if before is not None:
+            self.touch(before.collection)
+            leave = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self.alias))
+            steps.insert(0, leave)
+            self._left.add(before.collection)
+        self._connection.write("update_collection_aliases", change_aliases_operations=steps)
+        self._keep(made)
+        self.clear_away()
+
+    def remove(self, name: str) -> None:
+        """Remove a collection, if it is there."""
+        try:
+            self._connection.write("delete_collection", collection_name=name)
+        except AbsentError:
+            return
+
+    def clear_away(self) -> None:
+        """Remove, now and then, the collections that are not live and that nobody has wanted for a while."""
+        if time.monotonic() < self._looked + _LOOK_SECONDS and self._looked >= 0:
+            return
+        self._looked = time.monotonic()
+        live = self._named()
+        found = self._connection.ask("get_collections").collections
+        shapes = [shape for shape in map(self._ours.match, (one.name for one in found)) if shape]
+        names = {shape[0] for shape in shapes}
+        reached = max((int(shape[2]) for shape in shapes if shape[0] == live), default=0)
+        for name, whole, number, beside in ((shape[0], *shape.groups()) for shape in shapes):
+            # What stands beside a collection goes with it, after it.
+            if beside and whole not in names:
+                self.remove(name)
+            elif not beside and name != live:
+                self._remove_if_old(name, is_passed=int(number) <= reached)
+
+    def _remove_if_old(self, name: str, *, is_passed: bool) -> None:
+        patience = self._settings.linger_seconds if is_passed else self._settings.leftover_seconds
+        try:
+            metadata = self._connection.ask("get_collection", collection_name=name).config.metadata or {}
+        except AbsentError:
+            return
+        wanted = metadata.get(_WANTED)
+        if isinstance(wanted, int | float) and self._seconds() - wanted > patience:
+            _log.info("collection %s is not wanted any more and is removed", name)
+            self.remove(name)
+
+    def _refresh_beside(self) -> None:
+        try:
+            self.refresh()
+            # Here, since nobody may ever ping: what was erased is in the generation before, too.
+            self.clear_away()
+        except BackendUnavailableError:
+            self._known_until = time.monotonic() + self._settings.refresh_seconds
+        except BackendClosedError:
+            _log.debug("closed while it was asked which generation is live")
+        finally:
+            self._refreshing.release()
+
+    def _keep(self, live: Live[M] | None) -> Live[M] | None:
+        self._live = live
+        self._known_until = time.monotonic() + self._settings.refresh_seconds
+        return live
+
+    def _named(self) -> str | None:
+        aliases = self._connection.ask("get_aliases").aliases
+        return next((str(one.collection_name) for one in aliases if one.alias_name == self.alias), None)
+
+    def _described(self, name: str) -> Live[M] | None:
+        metadata = self._connection.ask("get_collection", collection_name=name).config.metadata or {}
+        try:
+            return Live(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
+        except ForeignManifestError as error:
+            level = logging.DEBUG if name == self._foreign else logging.WARNING
+            _log.log(level, "collection %s is of another format, to be built anew: %s", name, error)
+            self._foreign = name
+            return None
+
+    def _seconds(self) -> int:
+        return int(self._now().timestamp())

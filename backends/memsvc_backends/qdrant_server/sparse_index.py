@@ -1,0 +1,181 @@
+"""The lexical index over a Qdrant server: BM25 by sparse vectors, the rarity of terms by the server.
+
+See `qdrant_server.bm25_terms` for the weights of entries and the cost of hashing terms. The average length of
+entries is fixed with a generation: that of up to 1 000 random entries of the generation before, or the setting
+`average_terms` for the first one. On a collection of several shards each shard knows the rarity within itself.
+
+A term of a search that no entry holds is replaced by the words one edit away, each with `FORGIVEN` of the weight that
+it has by itself: the server weighs by rarity whatever it is asked, so no term can have a fixed weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from functools import partial
+from typing import Any
+
+from qdrant_client import models
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import LexicalEntry
+from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.hits import Hits
+from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.plugin import BackendContext, BackendSpec
+from memsvc_backends.qdrant_edge.server_manifest import lexical_manifest, lexical_text
+from memsvc_backends.qdrant_edge.server_reading import best_hits
+from memsvc_backends.qdrant_server.bm25_terms import is_forgivable, wanted, weighed
+from memsvc_backends.qdrant_server.collection_index import CollectionIndex
+from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.filters import filter_within
+from memsvc_backends.qdrant_server.generations import Generations, Live
+from memsvc_backends.qdrant_server.points import server_payload
+from memsvc_backends.qdrant_server.settings import QdrantSparseSettings
+from memsvc_backends.qdrant_server.vocabulary import Vocabulary
+
+NAME = "qdrant-sparse"
+VECTOR = "terms"
+FORGIVEN = 0.5
+_AVERAGE = "memsvc_average_terms"
+_LENGTH = "length"
+_SAMPLE = 1000
+_ENTRY_BYTES = 1000
+"""About what an entry, its payload and their indexes take."""
+
+
+class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
+    """`memsvc.ports.lexical.LexicalIndex`. A generation is two collections: one of entries, one of words."""
+
+    def __init__(self, connection: Connection, settings: QdrantSparseSettings, context: BackendContext) -> None:
+        codec = (lexical_text, lexical_manifest)
+        generations = Generations(connection, settings, f"{settings.prefix}-lexical", codec, context.now)
+        super().__init__(connection, settings, generations)
+        self._average_terms = settings.average_terms
+        self._vocabulary = Vocabulary(connection)
+
+    def search(
+        self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> Hits:
+        """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
+        live = self._generations.live()
+        if deadline.passed():
+            raise DeadlineExceededError(NAME)
+        if live is None or not terms or limit <= 0:
+            return Hits.of(())
+        within = filter_within(reach, None, where)
+        return self._reading.of_live(lambda found: self._found(found, list(terms), within, limit, deadline))
+
+    def storage_bytes(self) -> int:
+        """Return about what the live generation takes; the server does not tell."""
+        return self._reading.count(None) * _ENTRY_BYTES
+
+    def _found(
+        self, live: Live[LexicalManifest], terms: list[str], where: models.Filter, limit: int, deadline: Deadline
+    ) -> Hits:
+        """Search for what is held, and once more with what is meant where a term is held by nothing."""
+        doubtful = [term for term in dict.fromkeys(terms) if is_forgivable(term)]
+        unknown = self._unknown(live, doubtful, deadline)
+        weights = [1.0] * len(terms)
+        for term in unknown:
+            near = self._vocabulary.near(live.collection, term, deadline)
+            terms += near
+            weights += [FORGIVEN] * len(near)
+        query = wanted(terms, weights)
+        return best_hits(partial(self._asked, live, query, where, deadline), limit)
+
+    def _asked(
+        self,
+        live: Live[LexicalManifest],
+        query: models.SparseVector,
+        where: models.Filter,
+        deadline: Deadline,
+        limit: int,
+    ) -> list[tuple[int, float]]:
+        found = self._connection.read(
+            "query_points",
+            deadline=deadline,
+            collection_name=live.collection,
+            query=query,
+            using=VECTOR,
+            query_filter=where,
+            limit=limit,
+            with_payload=False,
+        )
+        return [(int(point.id), _rounded(point.score)) for point in found.points if point.score > 0]
+
+    def _unknown(self, live: Live[LexicalManifest], terms: Sequence[str], deadline: Deadline) -> list[str]:
+        """Return those of *terms* that no entry of anybody holds."""
+        if not terms:
+            return []
+        requests = [
+            models.QueryRequest(query=wanted([term], [1.0]), using=VECTOR, limit=1, with_payload=False)
+            for term in terms
+        ]
+        found = self._connection.read(
+            "query_batch_points", deadline=deadline, collection_name=live.collection, requests=requests
+        )
+        return [term for term, reply in zip(terms, found, strict=True) if not any(p.score > 0 for p in reply.points)]
+
+    def _create(self, manifest: LexicalManifest) -> Live[LexicalManifest]:
+        sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        return self._generations.create(
+            manifest,
+            {_AVERAGE: self._average()},
+            vectors_config={},
+            sparse_vectors_config={VECTOR: sparse},
+        )
+
+    def _prepare(self, collection: str) -> None:
+        super()._prepare(collection)
+        self._generations.collection(Vocabulary.name_of(collection), **Vocabulary.layout())
+        self._vocabulary.prepare(collection)
+
+    def _put(self, live: Live[LexicalManifest], changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+        self._send(live, changes, partial(_point, float(live.metadata[_AVERAGE])))
+        terms = (term for entries in changes.values() for entry in entries for term in entry.terms)
+        self._vocabulary.learn(live.collection, terms)
+
+    def _remove(self, collection: str) -> None:
+        self._generations.remove(Vocabulary.name_of(collection))
+        super()._remove(collection)
+
+    def _average(self) -> float:
+        """Return how many terms the entries of the live generation have on average."""
+        none: list[int] = []
+        lengths = self._reading.of_live(self._sampled, none)
+        return sum(lengths) / len(lengths) if any(lengths) else self._average_terms
+
+    def _sampled(self, live: Live[LexicalManifest]) -> list[int]:
+        found: Any = self._connection.read(
+            "query_points",
+            collection_name=live.collection,
+            query=models.SampleQuery(sample=models.Sample.RANDOM),
+            limit=_SAMPLE,
+            with_payload=[_LENGTH],
+        )
+        return [int(point.payload[_LENGTH]) for point in found.points]
+
+
+def _point(average: float, entry: LexicalEntry) -> models.PointStruct:
+    payload = server_payload(entry.attributes)
+    payload[_LENGTH] = len(entry.terms)
+    vector: dict[str, Any] = {VECTOR: weighed(entry.terms, average)} if entry.terms else {}
+    return models.PointStruct(id=entry.entry_id, vector=vector, payload=payload)
+
+
+def _rounded(score: float) -> float:
+    """Return six digits of a score: the last bits of a sum hang on the order in which a segment adds."""
+    return round(score, 5 - math.floor(math.log10(score)))
+
+
+def _open(settings: QdrantSparseSettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(QdrantSparseIndex(connected(settings, NAME), settings, context))
+
+
+SPARSE: BackendSpec[LexicalIndex] = BackendSpec(settings=QdrantSparseSettings, open=_open)
+"""The words on a Qdrant server, as the entry point names it."""

@@ -1,0 +1,154 @@
+"""The vector index over a Qdrant server, which several processes share.
+
+One collection holds a generation: a point for each entry, with a payload index for each filtered field. All searches
+are of one owner, so there is no graph over all points but one for each owner who has enough of them (`payload_m`): what
+a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from functools import partial
+from typing import Any
+
+from qdrant_client import models
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.filters import Filter
+from memsvc.domain.index_entries import View
+from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.scope import Reach
+from memsvc.ports.embedder import Vector
+from memsvc.ports.hits import Hits
+from memsvc.ports.plugin import BackendContext, BackendSpec
+from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
+from memsvc_backends.qdrant_common.points import require_dimension
+from memsvc_backends.qdrant_edge.server_manifest import vector_manifest, vector_text
+from memsvc_backends.qdrant_edge.server_reading import best_hits
+from memsvc_backends.qdrant_server.collection_index import CollectionIndex
+from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.filters import filter_within
+from memsvc_backends.qdrant_server.generations import Generations, Live
+from memsvc_backends.qdrant_server.points import server_payload
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings, Quantization
+
+NAME = "qdrant"
+_PAYLOAD_BYTES = 600
+"""About what the payload of a point and its indexes take."""
+_FLOAT_BYTES = 4
+
+
+class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
+    """`memsvc.ports.vectors.VectorIndex`."""
+
+    def __init__(self, connection: Connection, settings: QdrantServerSettings, context: BackendContext) -> None:
+        codec = (vector_text, vector_manifest)
+        generations = Generations(connection, settings, f"{settings.prefix}-vectors", codec, context.now)
+        super().__init__(connection, settings, generations)
+        self._settings = settings
+
+    def search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> Hits:
+        """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
+        live = self._generations.live()
+        if deadline.passed():
+            raise DeadlineExceededError(NAME)
+        if live is not None:
+            require_dimension(vector, live.manifest.dimension)
+        if live is None or limit <= 0:
+            return Hits.of(())
+        arguments = {
+            "query": vector.tolist(),
+            "query_filter": filter_within(reach, view, where),
+            "search_params": models.SearchParams(
+                hnsw_ef=max(self._settings.graph_search_width, min(limit, 1024)),
+                quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
+            ),
+        }
+        return self._reading.of_live(lambda found: best_hits(partial(self._asked, found, arguments, deadline), limit))
+
+    def begin_search(
+        self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
+    ) -> PendingSearch:
+        """Return what searches when the result is asked for."""
+        return Deferred(
+            partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
+        )
+
+    def loose(self) -> int:
+        """Return 0: the server packs what is written by itself."""
+        self._connection.require_open()
+        return 0
+
+    def graph_pays(self) -> bool:
+        """Return False: the server builds its graphs by itself."""
+        self._connection.require_open()
+        return False
+
+    def storage_bytes(self) -> int:
+        """Return about what the live generation takes; the server does not tell."""
+        live = self._generations.live()
+        if live is None:
+            return 0
+        return self._reading.count(None) * (live.manifest.dimension * _FLOAT_BYTES + _PAYLOAD_BYTES)
+
+    def _asked(
+        self, live: Live[VectorManifest], arguments: dict[str, Any], deadline: Deadline, limit: int
+    ) -> list[tuple[int, float]]:
+        found = self._connection.read(
+            "query_points",
+            deadline=deadline,
+            collection_name=live.collection,
+            limit=limit,
+            with_payload=False,
+            **arguments,
+        )
+        return [(int(point.id), float(point.score)) for point in found.points]
+
+    def _create(self, manifest: VectorManifest) -> Live[VectorManifest]:
+        settings = self._settings
+        return self._generations.create(
+            manifest,
+            {},
+            vectors_config=models.VectorParams(
+                size=manifest.dimension, distance=models.Distance.COSINE, on_disk=settings.on_disk
+            ),
+            hnsw_config=models.HnswConfigDiff(
+                m=0,
+                payload_m=settings.graph_links,
+                ef_construct=settings.graph_build_width,
+                full_scan_threshold=settings.full_scan_kilobytes,
+            ),
+            quantization_config=_quantization(settings.quantization),
+        )
+
+    def _put(self, live: Live[VectorManifest], changes: Mapping[int, Sequence[VectorEntry]]) -> None:
+        for entries in changes.values():
+            for entry in entries:
+                require_dimension(entry.vector, live.manifest.dimension)
+        self._send(live, changes, _point)
+
+
+def _point(entry: VectorEntry) -> models.PointStruct:
+    payload = server_payload(entry.attributes, entry.view)
+    return models.PointStruct(id=entry.entry_id, vector=entry.vector.tolist(), payload=payload)
+
+
+def _quantization(chosen: Quantization) -> models.QuantizationConfig | None:
+    if chosen is Quantization.INT8:
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+        return models.ScalarQuantization(scalar=scalar)
+    if chosen is Quantization.BINARY:
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    return None
+
+
+def _open(settings: QdrantServerSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(QdrantServerIndex(connected(settings, NAME), settings, context))
+
+
+SERVER: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantServerSettings, open=_open)
+"""A Qdrant server's vectors, as the entry point names it."""

@@ -1,0 +1,99 @@
+"""The words of a lexical generation, in a collection beside it: what a misspelt word of a search may have meant.
+
+Words come with the entries that hold them and stay until the next generation: one that no entry holds any more finds
+nothing, so it does no harm.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from qdrant_client import models
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc_backends.qdrant_server.bm25_terms import is_near_something, is_one_edit, near_keys, word_number
+from memsvc_backends.qdrant_server.connection import NO_HURRY, AbsentError, Connection
+
+_TERM, _NEAR = "term", "near"
+_BATCH = 500
+_MOST_KNOWN = 200_000
+_MOST_NEAR = 256
+"""Words looked at for one misspelt word; those that are one edit away are few."""
+
+
+class Vocabulary:
+    """Writes each word once, as far as this process remembers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, set[int]] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def name_of(collection: str) -> str:
+        """Return the name of the collection of words beside a generation's."""
+        return f"{collection}-words"
+
+    @staticmethod
+    def layout() -> dict[str, Any]:
+        """Return what the collection is made with: no vectors."""
+        return {"vectors_config": {}}
+
+    def prepare(self, collection: str) -> None:
+        """Make the index of the new collection beside *collection*."""
+        schema = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+        self._connection.write(
+            "create_payload_index",
+            collection_name=self.name_of(collection),
+            field_name=_NEAR,
+            field_schema=schema,
+        )
+
+    def learn(self, collection: str, terms: Iterable[str]) -> None:
+        """Write the words that may be missing."""
+        with self._lock:
+            known = set(self._known.get(collection, ()))
+        new = {
+            number: term
+            for term in set(terms)
+            if is_near_something(term) and (number := word_number(term)) not in known
+        }
+        points = [
+            models.PointStruct(id=number, vector={}, payload={_TERM: term, _NEAR: near_keys(term)})
+            for number, term in new.items()
+        ]
+        for start in range(0, len(points), _BATCH):
+            upsert = models.UpsertOperation(upsert=models.PointsList(points=points[start : start + _BATCH]))
+            self._connection.write(
+                "batch_update_points",
+                collection_name=self.name_of(collection),
+                update_operations=[upsert],
+                wait=True,
+            )
+        self._remember(collection, new)
+
+    def near(self, collection: str, term: str, deadline: Deadline = NO_HURRY) -> list[str]:
+        """Return the words that are one edit away from *term*."""
+        where = models.Filter(must=[models.FieldCondition(key=_NEAR, match=models.MatchAny(any=near_keys(term)))])
+        try:
+            points, _ = self._connection.read(
+                "scroll",
+                deadline=deadline,
+                collection_name=self.name_of(collection),
+                scroll_filter=where,
+                limit=_MOST_NEAR,
+                with_payload=[_TERM],
+            )
+        except AbsentError as error:
+            raise BackendUnavailableError(self._connection.name) from error
+        found: Sequence[str] = [str(point.payload[_TERM]) for point in points]
+        return [word for word in found if word != term and is_one_edit(word, term)]
+
+    def _remember(self, collection: str, numbers: Iterable[int]) -> None:
+        with self._lock:
+            if sum(map(len, self._known.values())) > _MOST_KNOWN:
+                self._known.clear()
+            self._known.setdefault(collection, set()).update(numbers)

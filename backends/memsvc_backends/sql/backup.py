@@ -1,0 +1,112 @@
+"""Copying the database while it is used."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import uuid
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.disk import sync
+from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
+from memsvc.ports.backup import CopyProgress
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.errors import BACKEND
+from memsvc_backends.sql.file_tables import files
+from memsvc_backends.sql.store_migration import change_triggers, fence, migration_state
+from memsvc_backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
+
+PAGES = 500
+"""Pages copied in one step: 2 MB."""
+_TELL_SECONDS = 0.2
+NO_COPIES = "BACKUP; back PostgreSQL up with its own tools, such as pg_dump"
+
+
+class _StoppedError(Exception):
+    """Whoever read the progress went away."""
+
+
+class SqlStoreCopies:
+    """`memsvc.ports.backup.StoreCopies`, by SQLite's online backup out of a snapshot: writers are in nobody's way."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        """Copy *database* to files called *name*."""
+        self._database = database
+        self._name = name
+
+    def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
+        """Copy in a thread, and tell how far it is."""
+        if self._database.driver.is_shared:
+            # PostgreSQL has tools of its own for that, which know the whole server.
+            raise CapabilityMissingError(NO_COPIES)
+        steps = _Steps()
+        with ThreadPoolExecutor(1, thread_name_prefix="backup") as pool:
+            copying: Future[dict[str, int]] = pool.submit(self._copy, directory / self._name, steps)
+            try:
+                while not wait([copying], timeout=_TELL_SECONDS).done:
+                    yield steps.progress
+                counts = copying.result()
+                yield replace(steps.progress, counts=counts)
+            finally:
+                steps.stop()
+
+    def counts(self) -> dict[str, int]:
+        """Count the rows of the tables."""
+        with self._database.snapshot() as connection:
+            return _counts(connection)
+
+    def renew(self) -> None:
+        """Change the name that the database was given when it was made."""
+        with self._database.writing() as connection:
+            # Of a move that was under way, or had ended, when the copy was made, the copy is no part.
+            change_triggers.remove(connection)
+            fence.take_down(connection)
+            migration_state.forget(connection, migration_state.OUT)
+            migration_state.forget(connection, migration_state.INTO)
+            connection.execute(sa.update(counters).values(store_id=uuid.uuid4().hex))
+
+    def _copy(self, path: Path, steps: _Steps) -> dict[str, int]:
+        with self._database.snapshot() as connection:
+            # The snapshot begins with the first look; the copying then sees nothing that is written later.
+            connection.execute(sa.select(counters.c.last_position)).one()
+            counts = _counts(connection)
+            source: Any = connection.connection.driver_connection
+            try:
+                with closing(sqlite3.connect(path)) as target:
+                    source.backup(target, pages=PAGES, progress=steps.note)
+                sync(path)
+                sync(path.parent)
+            except _StoppedError:
+                return {}
+            except (sqlite3.Error, OSError) as error:
+                raise BackendUnavailableError(BACKEND) from error
+        return counts
+
+
+def _counts(connection: sa.Connection) -> dict[str, int]:
+    tables = (memories, revisions, sessions, messages, conflicts, checkpoints, files)
+    statements = {table.name: sa.select(sa.func.count()).select_from(table) for table in tables}
+    return {name: int(connection.execute(statement).scalar_one()) for name, statement in statements.items()}
+
+
+class _Steps:
+    """How far the copying is, told from its thread."""
+
+    def __init__(self) -> None:
+        self.progress = CopyProgress(0, 0)
+        self._stopped = threading.Event()
+
+    def note(self, _status: int, remaining: int, total: int) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+        self.progress = CopyProgress(total - remaining, total)
+
+    def stop(self) -> None:
+        self._stopped.set()

@@ -1,0 +1,291 @@
+"""Forgetting a user: removing what is stored of an owner, part by part, and looking for what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.erasure import Erasure, covered, owner_digest, uncovered
+from memsvc.domain.errors import ErasureRunningError
+from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.scope import OWNER_SEPARATOR
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept, unindexed
+from memsvc_backends.sql.jsontext import json_text, json_value
+from memsvc_backends.sql.row_writer import insert_many
+from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
+from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.writing import SqlWriting
+
+_OWNED = tuple(
+    table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
+)
+"""The tables whose rows name their owner: those of later versions too."""
+_BESIDE = tuple(table for table in metadata.sorted_tables if "row" in table.c and "owner" not in table.c)
+"""The tables whose rows belong to a memory and name it by its row alone."""
+
+
+class SqlErasureReads:
+    """`memsvc.ports.erasing.ErasureReads`."""
+
+    def __init__(self, database: Database, forget: Callable[[], None]) -> None:
+        """Look into *database*; *forget* drops what is kept in memory of what it held."""
+        self._database = database
+        self._forget = forget
+
+    def find(self, owner: str) -> Erasure | None:
+        """Return the latest erasure of an owner."""
+        statement = sa.select(erasures).where(erasures.c.owner_digest == owner_digest(owner))
+        with self._database.reading() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else _erasure(row)
+
+    def running(self) -> list[Erasure]:
+        """Return the erasures under way."""
+        statement = sa.select(erasures).where(erasures.c.end_time.is_(None)).order_by(erasures.c.owner_digest)
+        with self._database.reading() as connection:
+            return [_erasure(row) for row in connection.execute(statement)]
+
+    def traces(self, owner: str) -> dict[str, int]:
+        """Count by table."""
+        rows = sa.select(memories.c.row).where(memories.c.owner == owner)
+        found: dict[str, int] = {}
+        with self._database.snapshot() as connection:
+            for table in (memories, *_OWNED, outbox):
+                found[table.name] = _count(connection, table, table.c.owner == owner)
+            for table in _BESIDE:
+                found[table.name] = _count(connection, table, table.c.row.in_(rows))
+        return found
+
+    def projects(self, owner: str) -> list[str]:
+        """Return the projects."""
+        tables = [table for table in (memories, *_OWNED) if "project_id" in table.c]
+        parts = [sa.select(table.c.project_id.label("project")).where(table.c.owner == owner) for table in tables]
+        with self._database.reading() as connection:
+            return sorted(connection.execute(sa.union(*parts)).scalars())
+
+    def is_elsewhere(self, text: str) -> bool:
+        """Look into every content."""
+        quoted = json_text(text)[1:-1]
+        places = ((memories.c.content, text), (revisions.c.snapshot, quoted))
+        with self._database.reading() as connection:
+            return any(
+                connection.execute(sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
+                for column, part in places
+            )
+
+    def is_part_of_others(self, owner: str) -> bool:
+        """Look into every table that names owners."""
+        with self._database.reading() as connection:
+            for table in (memories, *_OWNED, outbox):
+                others = (table.c.owner != owner, holds_text(table.c.owner, owner))
+                if connection.execute(sa.select(sa.literal(1)).where(*others).limit(1)).first():
+                    return True
+        return False
+
+    def files(self) -> Sequence[Path]:
+        """Return those of the driver."""
+        return self._database.driver.files()
+
+    def settle(self) -> bool:
+        """Empty the log."""
+        with self._database.maintaining() as connection:
+            return self._database.driver.settle(connection)
+
+    def rewrite(self) -> None:
+        """Write the file anew."""
+        with self._database.maintaining() as connection:
+            self._database.driver.rewrite(connection)
+        self._forget()
+
+
+class SqlErasureWrites(SqlWriting):
+    """`memsvc.ports.erasing.ErasureWrites`."""
+
+    def __init__(self, connection: sa.Connection, now: datetime) -> None:
+        """Work on a connection that is in a transaction."""
+        super().__init__(connection, now)
+        self._began = 0
+
+    def set_began(self, moment: int) -> None:
+        """Say when the work was begun."""
+        self._began = moment
+
+    def refuse_erased(self, owners: Iterable[str]) -> None:
+        """Return when the owners may be written.
+
+        Raises:
+            ErasureRunningError: One of them is being erased, or was while the work was under way.
+        """
+        for owner in owners:
+            if owner not in self._ends:
+                self._ends[owner] = self._end_of(owner)
+            if (self._began or self._time) <= self._ends[owner]:
+                raise ErasureRunningError
+
+    def begin_erasure(self, erasure: Erasure) -> None:
+        """Note an erasure."""
+        self._note(erasure)
+
+    def end_erasure(self, erasure: Erasure) -> None:
+        """Note the end of an erasure."""
+        self._note(erasure)
+
+    def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
+        """Remove memories."""
+        wanted = {"wanted": list_parameter(rows), "owner": owner}
+        mine = list(self._connection.execute(_select_mine(), wanted).scalars())
+        removed = {"embeddings": self._erase_embeddings(digests)}
+        if not mine:
+            return removed
+        self._changed.update(mine)
+        wanted = {"wanted": list_parameter(mine)}
+        for table in (*_BESIDE, memories):
+            removed[table.name] = self._connection.execute(_delete_rows(table), wanted).rowcount
+        removed["memory_chunks"] = self._erase_chunks(mine)
+        _, last = self._allot(rows=0, positions=len(mine))
+        insert_many(self._connection, outbox, _purges(mine, last - len(mine) + 1, self._time))
+        self._position = last
+        return removed
+
+    def erase_rest(self, owner: str, *, limit: int) -> Mapping[str, int]:
+        """Remove the rest of an owner."""
+        removed: dict[str, int] = {}
+        for table in _OWNED:
+            at = {"owner": owner, "most": limit}
+            if count := self._connection.execute(_delete_some(table), at).rowcount:
+                removed[table.name] = count
+        scrubbed = self._connection.execute(_scrub_some(), {"of": owner, "most": limit}).rowcount
+        return removed | ({"outbox": scrubbed} if scrubbed else {})
+
+    def _erase_embeddings(self, digests: Sequence[bytes]) -> int:
+        models = self._connection.execute(_select_models()).scalars().all() if digests else ()
+        removed = 0
+        for model in models:
+            values = [{"at_model": model, "at_digest": digest} for digest in set(digests)]
+            removed += self._connection.execute(_delete_embedding(), values).rowcount
+        return removed
+
+    def _erase_chunks(self, rows: Sequence[int]) -> int:
+        removed = 0
+        for row in rows:
+            first = entry_id(row, View.CHUNK, 0)
+            at = {"first": first, "last": first + MAX_ORDINAL}
+            removed += self._connection.execute(_delete_chunks(), at).rowcount
+        return removed
+
+    def _end_of(self, owner: str) -> int:
+        """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
+        found = run_kept(self._direct, _select_end(), {"digest": owner_digest(owner)})
+        if not found:
+            return -1
+        [(end,)] = found
+        return MAX_INTEGER if end is None else int(end)
+
+    def _note(self, erasure: Erasure) -> None:
+        place = erasures.c.owner_digest == erasure.owner_digest
+        self._connection.execute(sa.delete(erasures).where(place))
+        insert_many(self._connection, erasures, [_values(erasure)])
+        self._ends.clear()
+
+
+def forget_erasures(connection: sa.Connection, before: datetime) -> None:
+    """Forget erasures that ended before that moment."""
+    connection.execute(sa.delete(erasures).where(erasures.c.end_time < to_micros(before)))
+
+
+def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(condition)).scalar_one())
+
+
+def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
+    fixed = {"revision": 0, "time": time, "applied": 0, "action": ChangeAction.PURGED.value}
+    nobody = {"memory_id": "", "owner": "", "project_id": "", "private_session": ""}
+    return [{"position": position, "row": row, **fixed, **nobody} for position, row in enumerate(rows, start=first)]
+
+
+def _values(erasure: Erasure) -> dict[str, Any]:
+    return {
+        "owner_digest": erasure.owner_digest,
+        "owner": covered(erasure.owner),
+        "request_id": erasure.request_id,
+        "begin_time": to_micros(erasure.begin_time),
+        "end_time": None if erasure.end_time is None else to_micros(erasure.end_time),
+        "projects": covered(json_text(erasure.projects)),
+        "receipt": erasure.receipt,
+    }
+
+
+def _erasure(row: Sequence[Any]) -> Erasure:
+    digest, owner, request_id, begin_time, end_time, projects, receipt = row
+    ended = None if end_time is None else from_micros(end_time)
+    names = tuple(json_value(_uncovered(projects)))
+    return Erasure(digest, _uncovered(owner), request_id, from_micros(begin_time), ended, names, receipt)
+
+
+def _uncovered(text: str) -> str:
+    """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
+    return text if OWNER_SEPARATOR in text or text.startswith("[") else uncovered(text)
+
+
+@cache
+def _select_end() -> sa.Select[Any]:
+    return sa.select(erasures.c.end_time).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
+
+
+@cache
+def _select_mine() -> sa.Select[Any]:
+    wanted = is_listed(memories.c.row, "wanted")
+    return sa.select(memories.c.row).where(wanted, unindexed(memories.c.owner) == sa.bindparam("owner"))
+
+
+@cache
+def _delete_rows(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(is_listed(table.c.row, "wanted"))
+
+
+@cache
+def _delete_chunks() -> sa.Delete:
+    entry = memory_chunks.c.entry
+    return sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
+
+
+@cache
+def _select_models() -> sa.Select[Any]:
+    return sa.select(embeddings.c.model).distinct()
+
+
+@cache
+def _delete_embedding() -> sa.Delete:
+    at = (embeddings.c.model == sa.bindparam("at_model"), embeddings.c.digest == sa.bindparam("at_digest"))
+    return sa.delete(embeddings).where(*at)
+
+
+@cache
+def _delete_some(table: sa.Table) -> sa.Delete:
+    key = list(table.primary_key)
+    some = sa.select(*key).where(table.c.owner == sa.bindparam("owner")).limit(sa.bindparam("most", type_=sa.Integer))
+    return sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
+
+
+@cache
+def _scrub_some() -> sa.Update:
+    mine = sa.select(outbox.c.position).where(outbox.c.owner == sa.bindparam("of"))
+    some = mine.limit(sa.bindparam("most", type_=sa.Integer))
+    return (
+        sa.update(outbox)
+        .where(outbox.c.position.in_(some))
+        .values(owner="", project_id="", memory_id="", private_session="")
+    )
+
+
+KNOWN: AbstractSet[str] = frozenset(table.name for table in (*_OWNED, *_BESIDE, memories, memory_chunks, outbox))
+"""The tables in which an erasure looks; a test holds it against all tables."""

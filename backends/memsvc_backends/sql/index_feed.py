@@ -1,0 +1,290 @@
+"""What the indexer reads: documents and the outbox."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id, row_of
+from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc_backends.sql.chunks import chunk_from_row, sole_chunk
+from memsvc_backends.sql.claims import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import (
+    gathered_rows,
+    hexadecimal,
+    is_listed,
+    list_parameter,
+    listed,
+    rows_of_text,
+    run_kept,
+)
+from memsvc_backends.sql.elements import NUMBER
+from memsvc_backends.sql.fresh import Fresh
+from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
+from memsvc_backends.sql.marks import Marks
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.tables import (
+    IS_INDEXED,
+    IS_PENDING,
+    ZERO,
+    counters,
+    memories,
+    memory_chunks,
+    memory_vectors,
+    outbox,
+)
+
+_Given: TypeAlias = dict[int, tuple[str, bytes]]
+"""Given vectors with their models, by row."""
+_NOT_GIVEN = ("", b"")
+_ACTIONS = {action.value: action for action in ChangeAction}
+
+
+class SqlIndexFeed:
+    """`memsvc.ports.metadata.IndexFeed`."""
+
+    def __init__(self, database: Database, fresh: Fresh) -> None:
+        """Read from *database* what is no longer *fresh*."""
+        self._database = database
+        self._fresh = fresh
+        self._marks = Marks(database)
+        self._checks = threading.local()
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """Return memories for indexing."""
+        fresh = self._fresh.take(rows)
+        given = {row: (record.given_model, record.given_vector) for row, record in fresh.items()}
+        with self._database.snapshot() as connection:
+            found = _live_memories(connection, [row for row in rows if row not in fresh])
+            given |= _vectors(connection, list(found))
+            found |= {row: (record.memory, 1) for row, record in fresh.items()}
+            return _documents(connection, found, given)
+
+    def scan(self, *, after_row: int, limit: int) -> list[Document]:
+        """Return the next memories for indexing."""
+        statement = _after(sa.select(*MEMORY_COLUMNS, memories.c.chunk_count), after_row, limit)
+        with self._database.snapshot() as connection:
+            found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in connection.execute(statement)}
+            return _documents(connection, found, _vectors(connection, list(found)))
+
+    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+        """Return what the indexes should hold."""
+        columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
+        with self._database.reading() as connection:
+            found = connection.execute(_after(sa.select(*columns), after_row, limit)).all()
+        return [Expected(*row) for row in found]
+
+    def indexable(self) -> int:
+        """Count the memories that the indexes should hold."""
+        return self._number(sa.select(sa.func.count()).select_from(memories).where(IS_INDEXED))
+
+    def pending(self, *, limit: int) -> list[Change]:
+        """Return the oldest changes that are not applied."""
+        marked = self._marks.unwritten
+        if limit <= 0:
+            return []
+        found = self._changes(_select_pending(), {"limit": limit + len(marked)})
+        return [change for change in found if change.position not in marked][:limit]
+
+    @contextmanager
+    def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
+        """Lend changes that no other process has."""
+        marked = self._marks.unwritten
+        with claimed(self._database, wanted, max(0, limit), without=marked) as (rows, check), self._held(check):
+            yield [_change(row) for row in rows]
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Keep every process from being lent changes."""
+        with unclaimed(self._database) as check, self._held(check):
+            yield
+
+    def require_lent(self) -> None:
+        """Return when this thread has still what it was lent, and the indexes still stand still for it."""
+        for check in getattr(self._checks, "held", ()):
+            check()
+
+    @contextmanager
+    def _held(self, check: Check) -> Iterator[None]:
+        before: tuple[Check, ...] = getattr(self._checks, "held", ())
+        self._checks.held = (*before, check)
+        try:
+            yield
+        finally:
+            self._checks.held = before
+
+    def applied_among(self, positions: Sequence[int]) -> set[int]:
+        """Return those that are applied."""
+        marked = self._marks.unwritten
+        return set(positions) - (pending_among(self._database, positions) - marked)
+
+    def since(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after a position."""
+        return self._changes(_select_since(), {"limit": limit, "after": position})
+
+    def mark_applied(self, changes: Sequence[Change]) -> None:
+        """Note that changes are applied."""
+        if changes:
+            self._marks.add(change.position for change in changes)
+
+    def settle(self) -> None:
+        """Make durable what was noted."""
+        self._marks.write()
+
+    def head(self) -> int:
+        """Return the newest position."""
+        return self._number(_select_head())
+
+    def applied(self) -> int:
+        """Return the position below the oldest change that is not applied."""
+        marked = self._marks.unwritten
+        with self._database.reading() as connection:
+            [(position,)] = run_kept(connection, _select_applied(), {"marked": list_parameter(marked)})
+        return int(position)
+
+    def pending_count(self) -> int:
+        """Count the changes that are not applied."""
+        marked = list_parameter(self._marks.unwritten)
+        return self._number(
+            sa.select(sa.func.count()).select_from(outbox).where(IS_PENDING, _is_unmarked()), marked=marked
+        )
+
+    def trim(self, *, before: datetime) -> int:
+        """Remove the oldest changes."""
+        self._marks.write()
+        with self._database.writing() as connection:
+            kept = connection.execute(_select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
+            old = sa.true() if kept is None else outbox.c.position < kept
+            return connection.execute(sa.delete(outbox).where(old)).rowcount
+
+    def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
+        with self._database.reading() as connection:
+            return int(connection.execute(statement, parameters).scalar_one())
+
+    def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
+        if parameters["limit"] <= 0:
+            return []
+        with self._database.reading() as connection:
+            [(text,)] = run_kept(connection, statement, parameters)
+        return [_change(row) for row in sorted(rows_of_text(text))]
+
+
+def _change(row: Sequence[Any]) -> Change:
+    position, number, memory_id, action, revision, time = row
+    return Change(position, number, memory_id, _ACTIONS[action], revision, time)
+
+
+@cache
+def _select_pending() -> sa.Select[Any]:
+    return _gathered_changes(IS_PENDING)
+
+
+@cache
+def _select_since() -> sa.Select[Any]:
+    return _gathered_changes(outbox.c.position > sa.bindparam("after"))
+
+
+def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    chosen = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
+    return sa.select(gathered_rows(*chosen.subquery("chosen").c))
+
+
+def _is_unmarked() -> sa.ColumnElement[bool]:
+    return sa.not_(is_listed(outbox.c.position, "marked"))
+
+
+@cache
+def _select_head() -> sa.Select[Any]:
+    return sa.select(counters.c.last_position)
+
+
+@cache
+def _select_applied() -> sa.Select[Any]:
+    oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING, _is_unmarked()).scalar_subquery()
+    return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
+
+
+@cache
+def _select_first_kept() -> sa.Select[Any]:
+    # In the order of positions, so that no more is read than will be removed.
+    is_kept = sa.or_(outbox.c.applied == ZERO, outbox.c.time >= sa.bindparam("before"))
+    return sa.select(outbox.c.position).where(is_kept).order_by(outbox.c.position).limit(1)
+
+
+def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[Any]:
+    return statement.where(memories.c.row > after_row, IS_INDEXED).order_by(memories.c.row).limit(max(0, limit))
+
+
+def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
+    if not rows:
+        return {}
+    wanted = list_parameter(dict.fromkeys(rows))
+    [(text,)] = run_kept(connection, _select_live(), {"rows": wanted})
+    return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
+
+
+@cache
+def _select_live() -> sa.Select[Any]:
+    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "rows"), IS_INDEXED)
+
+
+@cache
+def _select_doubtful() -> sa.Select[Any]:
+    return sa.select(*DOUBTFUL_COLUMNS).where(is_listed(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
+
+
+def _documents(connection: sa.Connection, found: Found, given: _Given) -> list[Document]:
+    chunks = _chunks(connection, [row for row, (_, count) in found.items() if count > 1])
+    before = {memory.previous_row for memory, _ in found.values() if memory.previous_row is not None}
+    previous = found | _live_memories(connection, list(before - found.keys()))
+    documents = []
+    for row, (memory, _) in found.items():
+        model, vector = given.get(row, _NOT_GIVEN)
+        earlier = None if memory.previous_row is None else previous.get(memory.previous_row)
+        documents.append(
+            Document(
+                memory=memory,
+                chunks=tuple(chunks[row]) if row in chunks else (sole_chunk(memory),),
+                previous=None if earlier is None else earlier[0],
+                given_vector=vector,
+                given_model=model,
+            )
+        )
+    return documents
+
+
+def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Chunk]]:
+    if not rows:
+        return {}
+    # The chunks of a memory lie side by side: from its first possible number to its last.
+    firsts = listed("firsts", NUMBER)
+    last = firsts.c.value + MAX_ORDINAL
+    joined = sa.join(firsts, memory_chunks, memory_chunks.c.entry.between(firsts.c.value, last))
+    statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)
+    parameters = {"firsts": list_parameter(entry_id(row, View.CHUNK, 0) for row in rows)}
+    chunks: dict[int, list[Chunk]] = defaultdict(list)
+    for row in connection.execute(statement, parameters):
+        chunks[row_of(row[0])].append(chunk_from_row(row))
+    return dict(chunks)
+
+
+def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
+    if not rows:
+        return {}
+    [(text,)] = run_kept(connection, _select_vectors(), {"rows": list_parameter(rows)})
+    return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
+
+
+@cache
+def _select_vectors() -> sa.Select[Any]:
+    columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
+    return sa.select(gathered_rows(*columns)).where(is_listed(memory_vectors.c.row, "rows"))

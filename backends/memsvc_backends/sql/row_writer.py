@@ -1,0 +1,313 @@
+"""Writing the rows of memories: the table itself and those beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
+from memsvc.domain.indexing import Chunk
+from memsvc.domain.memory import Kind, Memory, Status, fingerprint
+from memsvc.domain.sessions import message_state
+from memsvc.ports.metadata import Record, UniquenessRaceError
+from memsvc_backends.sql.chunks import chunk_values
+from memsvc_backends.sql.dialect import (
+    BLOCK_PARAMETERS,
+    exploded,
+    exploded_pairs,
+    insert_new,
+    is_listed,
+    list_parameter,
+    pair_of,
+    pairs,
+    pairs_parameter,
+    run_kept,
+    run_text,
+)
+from memsvc_backends.sql.elements import FRACTION, NUMBER, TEXT
+from memsvc_backends.sql.memory_codec import (
+    Values,
+    memory_values,
+    record_row,
+    record_values,
+    ref_terms,
+    snapshot_text,
+    stored_terms,
+)
+from memsvc_backends.sql.reminder_rows import delete_given, delete_reminders, move_reminder, reminder_rows
+from memsvc_backends.sql.statements import delete_conflicts, delete_statements, statement_rows
+from memsvc_backends.sql.tables import (
+    IS_LIVE,
+    memories,
+    memory_chunks,
+    memory_keywords,
+    memory_metadata,
+    memory_refs,
+    memory_tags,
+    memory_vectors,
+    messages,
+    reminders,
+    revisions,
+    statements,
+)
+
+_TERM_TABLES = (memory_tags, memory_metadata, memory_keywords, memory_refs)
+_BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
+
+
+def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None:
+    """Insert memories that have their rows, and all that is stored beside them but revisions."""
+    insert_rows(connection, memories, [record_row(record) for record in records])
+    _insert_terms(connection, [record.memory for record in records])
+    insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
+    insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
+    insert_rows(connection, statements, statement_rows(records))
+    insert_rows(connection, reminders, reminder_rows(record.memory for record in records))
+
+
+def update_record(connection: sa.Connection, before: Memory, after: Record) -> None:
+    """Write what differs between a memory and its next revision.
+
+    Raises:
+        UniquenessRaceError: *before* is no longer the stored revision.
+    """
+    old, new = memory_values(before), record_values(after)
+    keeps_content = before.content_hash == after.memory.content_hash
+    if keeps_content and not after.chunks:
+        del new["chunk_count"]
+    changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+    statement = (
+        sa.update(memories)
+        .where(memories.c.row == sa.bindparam("at_row"), memories.c.revision == sa.bindparam("at_revision"))
+        .values({name: sa.bindparam(f"new_{name}") for name in changed})
+    )
+    parameters = {f"new_{name}": value for name, value in changed.items()}
+    at = {"at_row": before.row, "at_revision": before.revision}
+    if connection.execute(statement, parameters | at).rowcount != 1:
+        message = "The memory was changed by somebody else; repeat the transaction."
+        raise UniquenessRaceError(message)
+    _replace_terms(connection, before, after.memory)
+    move_reminder(connection, before, after.memory)
+    if before.kind is Kind.MESSAGE and before.status is not after.memory.status:
+        state = message_state(after.memory.status).value
+        connection.execute(_update_message_state(), {"at_row": before.row, "new_state": state})
+    if not keeps_content or after.chunks:
+        _delete_chunks(connection, before.row)
+        insert_many(connection, memory_chunks, chunk_values(before.row, after.chunks))
+    if not keeps_content or after.given_vector:
+        connection.execute(_delete_by_row(memory_vectors), {"at_row": before.row})
+        if after.given_vector:
+            insert_many(connection, memory_vectors, [_vector_values(after)])
+    if after.statements is not None:
+        delete_statements(connection, before.row)
+        insert_rows(connection, statements, statement_rows([after]))
+
+
+def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Chunk]) -> None:
+    """Write the chunks and the terms of a memory anew."""
+    _delete_chunks(connection, memory.row)
+    insert_many(connection, memory_chunks, chunk_values(memory.row, chunks))
+    connection.execute(_set_chunk_count(), {"at_row": memory.row, "new_count": max(1, len(chunks))})
+    for table in _TERM_TABLES:
+        rows = _term_rows(table, memory)
+        connection.execute(sa.delete(table).where(table.c.owner == memory.scope.owner, table.c.row == memory.row))
+        insert_rows(connection, table, sorted(rows))
+
+
+def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
+    """Write the next revision of memories that differ in status and time alone.
+
+    Raises:
+        UniquenessRaceError: One of *before* is no longer the stored revision.
+    """
+    status, moment = after[0].status, to_micros(after[0].update_time)
+    stamped = [(old.row, old.revision, fingerprint(new)) for old, new in zip(before, after, strict=True)]
+    fixed = {"new_status": status.value, "new_time": moment}
+    if connection.execute(_put_away(), {"wanted": pairs_parameter(stamped), **fixed}).rowcount != len(before):
+        message = "A memory was changed by somebody else; repeat the transaction."
+        raise UniquenessRaceError(message)
+    kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
+    connection.execute(_keep_snapshots(), {"wanted": kept})
+    delete_reminders(connection, before)
+    rows = list_parameter(old.row for old in before if old.kind is Kind.MESSAGE)
+    connection.execute(_update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
+
+
+def delete_rows(connection: sa.Connection, memory: Memory) -> None:
+    """Remove a memory and all that is stored of it. *memory* must be as it is stored."""
+    _delete_terms(connection, memory)
+    _delete_chunks(connection, memory.row)
+    delete_statements(connection, memory.row)
+    delete_conflicts(connection, memory)
+    delete_reminders(connection, [memory])
+    delete_given(connection, memory.row)
+    for table in (memory_vectors, revisions, messages, memories):
+        connection.execute(_delete_by_row(table), {"at_row": memory.row})
+
+
+def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows given by the names of all columns of *table*."""
+    if values:
+        insert_rows(connection, table, list(map(itemgetter(*table.columns.keys()), values)))
+
+
+def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
+    """Insert the terms of memories that lie row by row; tags and keywords come out of the rows that were written.
+
+    In the order of the key: neighbours go to the same page.
+    """
+    between = {"first": written[0].row, "last": written[-1].row}
+    if any(memory.tags for memory in written):
+        run_kept(connection, _insert_tags(), between)
+    if any(memory.keywords for memory in written):
+        run_kept(connection, _insert_keywords(), between)
+    metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
+    insert_rows(connection, memory_metadata, metadata)
+    refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
+    insert_rows(connection, memory_refs, refs)
+
+
+def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> None:
+    for table in _TERM_TABLES:
+        old, new = set(_term_rows(table, before)), set(_term_rows(table, after))
+        gone = [{"at_owner": row[0], "at_term": row[1], "at_row": row[2]} for row in old - new]
+        if gone:
+            connection.execute(_delete_term(table), gone)
+        insert_rows(connection, table, sorted(new - old))
+
+
+def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
+    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=(), file_refs=()))
+
+
+def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
+    owner, row = memory.scope.owner, memory.row
+    if table is memory_tags:
+        return [(owner, tag, row) for tag in dict.fromkeys(memory.tags)]
+    if table is memory_metadata:
+        return [(owner, term, row) for term in stored_terms(memory)]
+    if table is memory_refs:
+        return [(owner, term, row) for term in ref_terms(memory.file_refs)]
+    if memory.status is Status.DELETED:
+        return []
+    # As the indexes, the table of keywords does not hold deleted memories.
+    return [(owner, term, row, weight) for term, weight in {k.term: k.weight for k in memory.keywords}.items()]
+
+
+def _vector_values(record: Record) -> Values:
+    return {"row": record.memory.row, "model": record.given_model, "vector": record.given_vector}
+
+
+def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return [item for several in lists for item in several]
+
+
+def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows in the order of the columns.
+
+    In blocks, since the driver lets the interpreter lock go for every statement that it steps through, and beside
+    busy threads waits for it each time. A block is a power of two of rows: so few texts recur, and stay compiled.
+    """
+    start, block = 0, 1 << (BLOCK_PARAMETERS // len(table.columns)).bit_length() - 1
+    while start < len(rows):
+        while block > len(rows) - start:
+            block >>= 1
+        flat = tuple(chain.from_iterable(rows[start : start + block]))
+        run_text(connection, _insert_sql(connection.dialect, table, block), flat)
+        start += block
+
+
+@cache
+def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
+    head, word, places = str(sa.insert(table).compile(dialect=dialect)).partition(" VALUES ")
+    return head + word + ", ".join([places] * rows)
+
+
+@cache
+def _insert_tags() -> sa.Insert:
+    tag = exploded(memories.c.tags)
+    rows = sa.select(memories.c.owner, tag.c.value, memories.c.row).select_from(memories, tag).where(_BETWEEN)
+    return insert_new(memory_tags).from_select(list(memory_tags.c), rows.order_by(tag.c.value))
+
+
+@cache
+def _insert_keywords() -> sa.Insert:
+    pair = exploded_pairs(memories.c.keywords)
+    term, weight = pair_of(pair, TEXT, FRACTION)
+    # As the indexes, the table of keywords does not hold deleted memories.
+    rows = sa.select(memories.c.owner, term, memories.c.row, weight).select_from(memories, pair)
+    return insert_new(memory_keywords).from_select(
+        list(memory_keywords.c), rows.where(_BETWEEN, IS_LIVE).order_by(term)
+    )
+
+
+@cache
+def _delete_by_row(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
+
+
+@cache
+def _set_chunk_count() -> sa.Update:
+    return (
+        sa.update(memories)
+        .where(memories.c.row == sa.bindparam("at_row"))
+        .values(chunk_count=sa.bindparam("new_count"))
+    )
+
+
+@cache
+def _update_message_state() -> sa.Update:
+    return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(state=sa.bindparam("new_state"))
+
+
+@cache
+def _update_message_states() -> sa.Update:
+    wanted = is_listed(messages.c.row, "wanted")
+    return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
+
+
+@cache
+def _put_away() -> sa.Update:
+    wanted = pairs("wanted")
+    row, revision, stamp = pair_of(wanted, NUMBER, NUMBER, NUMBER)
+    return (
+        sa.update(memories)
+        .where(memories.c.row == row, memories.c.revision == revision)
+        .values(
+            status=sa.bindparam("new_status"),
+            update_time=sa.bindparam("new_time"),
+            revision=memories.c.revision + 1,
+            fingerprint=stamp,
+            is_unique=0,
+        )
+    )
+
+
+@cache
+def _keep_snapshots() -> sa.Update:
+    wanted = pairs("wanted")
+    row, revision, text = pair_of(wanted, NUMBER, NUMBER, TEXT)
+    return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
+
+
+@cache
+def _delete_term(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(
+        table.c.owner == sa.bindparam("at_owner"),
+        table.c.term == sa.bindparam("at_term"),
+        table.c.row == sa.bindparam("at_row"),
+    )
+
+
+def _delete_chunks(connection: sa.Connection, row: int) -> None:
+    first = entry_id(row, View.CHUNK, 0)
+    entry = memory_chunks.c.entry
+    statement = sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
+    connection.execute(statement, {"first": first, "last": first + MAX_ORDINAL})

@@ -1,0 +1,130 @@
+"""Which rows were changed while they are copied: written down by the database itself, so that nothing can be missed.
+
+Triggers on every table write the key of each row that is inserted, changed or deleted into a table beside it, in the
+very transaction of the change, whoever makes it. What the store's own feed does not tell (accesses, sessions, keys,
+requests, what was indexed) is covered like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from memsvc_backends.sql.store_migration.content import KEYS, MOVED, Key, key_columns
+from memsvc_backends.sql.tables import Number
+
+PREFIX = "moving_"
+_EVENTS = ("INSERT", "UPDATE", "DELETE")
+
+
+@cache
+def log_of(table: sa.Table) -> sa.Table:
+    """Return the table of the changes of *table*: a number for each, and the key."""
+    made = sa.Table(
+        f"{PREFIX}{table.name}",
+        sa.MetaData(),
+        sa.Column("moving_number", Number, sa.Identity(), primary_key=True),
+        *(sa.Column(column.name, column.type) for column in key_columns(table)),
+    )
+    sa.Index(f"{PREFIX}{table.name}_key", *(made.c[column.name] for column in key_columns(table)))
+    return made
+
+
+def install(connection: sa.Connection) -> None:
+    """Write down every change of every table from now on."""
+    remove(connection)
+    for table in MOVED:
+        log = log_of(table)
+        connection.execute(CreateTable(log))
+        for index in log.indexes:
+            connection.execute(CreateIndex(index))
+        for statement in _triggers(connection, table):
+            connection.exec_driver_sql(statement)
+
+
+def remove(connection: sa.Connection) -> None:
+    """Write nothing down any more, and forget what was."""
+    is_postgres = connection.dialect.name == "postgresql"
+    names = set(sa.inspect(connection).get_table_names())
+    for table in MOVED:
+        log = PREFIX + table.name
+        if log not in names:
+            # PostgreSQL would lock the table to see that there is no trigger.
+            continue
+        if is_postgres:
+            connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{log}" ON "{table.name}"')
+            connection.exec_driver_sql(f'DROP FUNCTION IF EXISTS "{log}_note"()')
+        else:
+            for event in _EVENTS:
+                connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{log}_{event}"')
+        connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{log}"')
+
+
+def touched(connection: sa.Connection) -> list[sa.Table]:
+    """Return the tables with changes that were not carried over yet."""
+    found = connection.execute(_any_changes()).one()
+    return [table for table, is_touched in zip(MOVED, found, strict=True) if is_touched]
+
+
+def changed(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[int], list[Key]]]:
+    """Yield the numbers of changes, and the keys of the rows, each key once, at its last change; in a snapshot."""
+    statement, after = _changes(table), 0
+    while found := connection.execute(statement, {"after": after}).all():
+        after = found[-1][0]
+        yield [row[0] for row in found], [tuple(row[2:]) for row in found if row[1]]
+
+
+@cache
+def _any_changes() -> sa.Select[Any]:
+    found: list[sa.ColumnElement[Any]] = [sa.exists(sa.select(log_of(table).c.moving_number)) for table in MOVED]
+    return sa.select(*found)
+
+
+@cache
+def _changes(table: sa.Table) -> sa.Select[Any]:
+    log = log_of(table)
+    later = log.alias()
+    names = [column.name for column in key_columns(table)]
+    is_same = sa.and_(*(later.c[name] == log.c[name] for name in names), later.c.moving_number > log.c.moving_number)
+    is_last = ~sa.exists(sa.select(sa.literal_column("1")).select_from(later).where(is_same))
+    return (
+        sa.select(log.c.moving_number, is_last, *(log.c[name] for name in names))
+        .where(log.c.moving_number > sa.bindparam("after"))
+        .order_by(log.c.moving_number)
+        .limit(KEYS)
+    )
+
+
+def forget(connection: sa.Connection, table: sa.Table, spans: Sequence[tuple[int, int]]) -> None:
+    """Forget changes that were carried over: those with the numbers of *spans*, ends included."""
+    number = log_of(table).c.moving_number
+    for first, last in spans:
+        connection.execute(sa.delete(log_of(table)).where(number.between(first, last)))
+
+
+def waiting(connection: sa.Connection) -> int:
+    """Return how many changes were not carried over yet."""
+    counts = [sa.select(sa.func.count()).select_from(log_of(table)).scalar_subquery() for table in MOVED]
+    return sum(connection.execute(sa.select(*counts)).one())
+
+
+def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
+    log = PREFIX + table.name
+    columns = [f'"{column.name}"' for column in key_columns(table)]
+    into = f'INSERT INTO "{log}" ({", ".join(columns)}) VALUES '  # noqa: S608 - our own names
+    old, new = (f"{into}({', '.join(f'{side}.{column}' for column in columns)});" for side in ("OLD", "NEW"))
+    if connection.dialect.name == "postgresql":
+        body = f"IF TG_OP <> 'INSERT' THEN {old} END IF; IF TG_OP <> 'DELETE' THEN {new} END IF; RETURN NULL;"
+        called = f'FOR EACH ROW EXECUTE FUNCTION "{log}_note"()'
+        return [
+            f'CREATE FUNCTION "{log}_note"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} END $$',
+            f'CREATE TRIGGER "{log}" AFTER INSERT OR UPDATE OR DELETE ON "{table.name}" {called}',
+        ]
+    noted = {"INSERT": new, "UPDATE": f"{old} {new}", "DELETE": old}
+    return [
+        f'CREATE TRIGGER "{log}_{event}" AFTER {event} ON "{table.name}" BEGIN {noted[event]} END' for event in _EVENTS
+    ]

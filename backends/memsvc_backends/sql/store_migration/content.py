@@ -1,0 +1,190 @@
+"""The rows of all tables, read, compared and written, in one form whatever the database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from memsvc.ports.operations import TableMoved
+from memsvc_backends.sql import key_table
+from memsvc_backends.sql.file_tables import files  # noqa: F401 - it belongs to all tables
+from memsvc_backends.sql.row_writer import insert_rows
+from memsvc_backends.sql.vault_tables import metadata
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+
+NOT_MOVED: frozenset[str] = frozenset()
+"""Tables of the store that stay where they are: none."""
+MOVED: tuple[sa.Table, ...] = tuple(table for table in metadata.sorted_tables if table.name not in NOT_MOVED)
+"""What is moved: every table that there is, so that none can be forgotten."""
+INCIDENTAL = frozenset({"embeddings", "leases", "outbox", "requests", "counters", "vault_state"})
+"""Tables that a service changes by itself when it does no more than start, or that hold nothing that others do not."""
+FIRST_PAGE, LARGEST_PAGE, KEYS = 64, 1024, 120
+PAGE_BYTES = 2_000_000
+SAMPLE = 64
+"""Rows that the size of a page is told by, at least."""
+_MODULUS = 1 << 128
+
+assert key_table.api_keys.metadata is metadata  # noqa: S101 - imported for its table
+
+
+def key_columns(table: sa.Table) -> tuple[sa.Column[Any], ...]:
+    """Return the columns of the primary key."""
+    return tuple(table.primary_key.columns)
+
+
+def key_of(table: sa.Table, row: Row) -> Key:
+    """Return the primary key of a row."""
+    return tuple([row[place] for place in _key_places(table)])
+
+
+def pages(connection: sa.Connection, table: sa.Table, after: Key | None = None) -> Iterator[list[Row]]:
+    """Yield the rows in the order of the key, a few megabytes at a time; every page is read when it is asked for."""
+    limit = FIRST_PAGE
+    while page := page_after(connection, table, after, limit):
+        yield page
+        after = key_of(table, page[-1])
+        limit = next_limit(limit, page)
+
+
+def page_after(connection: sa.Connection, table: sa.Table, after: Key | None, limit: int) -> list[Row]:
+    """Return the next rows, in the order of the key, without one page more than *limit*."""
+    key = key_columns(table)
+    statement = sa.select(table).order_by(*key).limit(limit)
+    if after is not None:
+        bounds = [sa.literal(value, column.type) for value, column in zip(after, key, strict=True)]
+        statement = statement.where(key[0] > bounds[0] if len(key) == 1 else sa.tuple_(*key) > sa.tuple_(*bounds))
+    return [canonical(table, row) for row in connection.execute(statement)]
+
+
+def next_limit(limit: int, page: Sequence[Row]) -> int:
+    """Return how many rows the next page may have, so that pages stay small whatever is in them."""
+    step = 1 + len(page) // SAMPLE
+    size = step * sum(len(value) for row in page[::step] for value in row if isinstance(value, str | bytes))
+    if size > PAGE_BYTES:
+        return max(1, limit // 2)
+    return min(limit * 2, LARGEST_PAGE) if size < PAGE_BYTES // 4 else limit
+
+
+def rows_with(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> list[Row]:
+    """Return the rows with these keys, those that are there."""
+    return [canonical(table, row) for row in connection.execute(sa.select(table).where(_is_one_of(table, keys)))]
+
+
+def delete_rows(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> None:
+    """Delete the rows with these keys, those that are there."""
+    connection.execute(sa.delete(table).where(_is_one_of(table, keys)))
+
+
+def write_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+    """Insert rows, none of which is there."""
+    if connection.dialect.name == "postgresql":
+        _copy_in(connection, table, rows)
+    else:
+        insert_rows(connection, table, rows)
+
+
+def counts(connection: sa.Connection) -> dict[str, int]:
+    """Return how many rows each table has."""
+    found = connection.execute(_counts()).one()
+    return {table.name: int(rows) for table, rows in zip(MOVED, found, strict=True)}
+
+
+def canonical(table: sa.Table, row: Sequence[Any]) -> Row:
+    """Return a row as every driver would give it."""
+    return tuple(
+        [
+            value if value is None or make is None else make(value)
+            for value, make in zip(row, _makers(table), strict=True)
+        ]
+    )
+
+
+class Digest:
+    """A digest of the rows of a table that does not depend on their order, and that rows can be taken out of again.
+
+    The sum of a hash of 128 bits of each row: two tables that differ have the same one as rarely as two rows do.
+    """
+
+    def __init__(self, rows: int = 0, total: int = 0) -> None:
+        """Start from a digest, or of nothing."""
+        self.rows = rows
+        self.total = total
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take rows in."""
+        for row in rows:
+            self.rows += 1
+            self.total += _hash(row)
+        self.total %= _MODULUS
+
+    def remove(self, rows: Iterable[Row]) -> None:
+        """Take rows out that are in it."""
+        for row in rows:
+            self.rows -= 1
+            self.total -= _hash(row)
+        self.total %= _MODULUS
+
+    def told(self, name: str) -> TableMoved:
+        """Return it as it is shown."""
+        return TableMoved(name, self.rows, f"{self.total:032x}")
+
+    @classmethod
+    def from_told(cls, told: TableMoved) -> Digest:
+        """Return it as it was shown."""
+        return cls(told.rows, int(told.digest, 16))
+
+
+@cache
+def _counts() -> sa.Select[Any]:
+    return sa.select(*(sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in MOVED))
+
+
+def _hash(row: Row) -> int:
+    # What Python writes of numbers, texts and bytes can be read back: different rows are written differently.
+    written = repr(row).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(written, digest_size=16).digest(), "big")
+
+
+def _copy_in(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+    """Hand rows over in PostgreSQL's own way: reading long inserts takes psycopg longer than all else together."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    text = f'COPY "{table.name}" ({names}) FROM STDIN'
+    driver: Any = connection.dialect.dbapi
+    cursor = connection.connection.cursor()
+    try:
+        with cast("Any", cursor).copy(text) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except driver.Error as error:
+        raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
+    finally:
+        cursor.close()
+
+
+def _is_one_of(table: sa.Table, keys: Sequence[Key]) -> sa.ColumnElement[bool]:
+    key = key_columns(table)
+    if len(key) == 1:
+        return key[0].in_([value for (value,) in keys])
+    return sa.tuple_(*key).in_(keys)
+
+
+@cache
+def _key_places(table: sa.Table) -> tuple[int, ...]:
+    names = table.columns.keys()
+    return tuple(names.index(column.name) for column in key_columns(table))
+
+
+@cache
+def _makers(table: sa.Table) -> tuple[type[Any] | None, ...]:
+    def maker(column: sa.Column[Any]) -> type[Any] | None:
+        if isinstance(column.type, sa.Double):
+            return float
+        return bytes if isinstance(column.type, sa.LargeBinary) else None
+
+    return tuple(maker(column) for column in table.columns)

@@ -1,0 +1,263 @@
+"""The other side of a move: where it is, whether it can take the store, and making it ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import SecretStr, ValidationError
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc.ports.operations import MoveTarget
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.driver import Driver
+from memsvc_backends.sql.migrate import create_tables
+from memsvc_backends.sql.postgres import PostgresDriver
+from memsvc_backends.sql.settings import SqlSettings
+from memsvc_backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.store_migration import change_triggers, migration_state
+from memsvc_backends.sql.store_migration.content import MOVED
+from memsvc_backends.sql.tables import counters
+
+EMBEDDED = "the embedded store of the data directory"
+_LOCK = 1_835_363_701
+"""The class of the advisory lock that whoever moves a store into a PostgreSQL schema holds."""
+_PATIENCE_MILLISECONDS = 2_000
+"""How long to wait for a server to notice that whoever moved a store to it before is gone."""
+_OWN = ("alembic_version", migration_state.store_moves.name)
+
+
+class Readiness(Enum):
+    """What a target has for a move."""
+
+    EMPTY = "empty"
+    RESUMES = "goes on where it was"
+    STALE = "holds an older state of this store, which is replaced"
+    ARRIVED = "everything is there"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target that answers.
+
+    Attributes:
+        place: Where it is, for people, without a password.
+    """
+
+    database: Database
+    place: str
+
+
+@contextmanager
+def opened(settings: SqlSettings, target: MoveTarget, default_path: Path) -> Iterator[Target]:
+    """Open the target, for this move alone; nothing is changed in it. *settings* are those of the source.
+
+    Raises:
+        MoveRefusedError: It cannot be reached, or another move to it is under way.
+    """
+    chosen = _settings(settings, target)
+    place = EMBEDDED if chosen.url is None else place_of(chosen.url.get_secret_value())
+    database = Database(_driver(chosen, default_path), chosen)
+    try:
+        with _answering(database, place), _alone(database, place):
+            yield Target(database, place)
+    finally:
+        database.close()
+
+
+def place_of(url: str) -> str:
+    """Return where a PostgreSQL database is, without a password."""
+    parts = sa.make_url(url)
+    asked = parts.query.get("host")
+    host = parts.host or (asked[0] if isinstance(asked, tuple) else asked) or "localhost"
+    who = f"{parts.username}@" if parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    options = str(parts.query.get("options", ""))
+    schema = f" (schema {options.partition('search_path=')[2].split()[0]})" if "search_path=" in options else ""
+    # Words of a trigger: without what has a meaning there.
+    return f"postgresql://{who}{host}{port}/{parts.database or ''}{schema}".replace("%", "?").replace("\\", "?")
+
+
+def judged(connection: sa.Connection, store_id: str, move_id: str, place: str) -> Readiness:
+    """Return what the target has for a move of the store *store_id*.
+
+    Raises:
+        MoveRefusedError: It holds something else, is the store itself, or does not let itself be written to.
+    """
+    _require_rights(connection, place)
+    names = set(sa.inspect(connection).get_table_names())
+    into, out = (
+        migration_state.found(connection, migration_state.INTO),
+        migration_state.found(connection, migration_state.OUT),
+    )
+    if out is not None and out.state == migration_state.LEFT and out.store_id == store_id:
+        return Readiness.STALE
+    if into is not None and into.state != migration_state.ARRIVED:
+        if into.store_id != store_id:
+            message = f"A move of another store to {place} has not ended; end it, or name an empty database."
+            raise MoveRefusedError(message)
+        return Readiness.RESUMES if into.move_id == move_id else Readiness.STALE
+    if into is not None and into.move_id == move_id:
+        return Readiness.ARRIVED
+    _require_empty(connection, names, store_id, place)
+    return Readiness.EMPTY
+
+
+def make_ready(connection: sa.Connection) -> None:
+    """Make the tables anew, bare, whatever was in them."""
+    clear(connection)
+    create_tables(connection)
+
+
+def clear(connection: sa.Connection) -> None:
+    """Remove all that is ours."""
+    change_triggers.remove(connection)
+    for table in (*(table.name for table in MOVED), *_OWN):
+        connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{table}"')
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql('DROP FUNCTION IF EXISTS "moved_away"()')
+
+
+def store_id_of(connection: sa.Connection) -> str:
+    """Return the identity of the store that a database holds; empty when it holds none."""
+    if not sa.inspect(connection).has_table(counters.name):
+        return ""
+    return connection.execute(sa.select(counters.c.store_id)).scalar() or ""
+
+
+def _settings(settings: SqlSettings, target: MoveTarget) -> SqlSettings:
+    values = settings.model_dump(exclude={"url", "path"})
+    if target.url:
+        values["url"] = SecretStr(target.url)
+    try:
+        chosen = SqlSettings.model_validate(values)
+        if target.url:
+            sa.make_url(target.url)
+    except (ValidationError, sa.exc.ArgumentError):
+        chosen = None
+    if chosen is None:
+        message = "The address of the target must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+        raise MoveRefusedError(message)
+    return chosen
+
+
+def _driver(settings: SqlSettings, default_path: Path) -> Driver:
+    if settings.url is not None:
+        return PostgresDriver(settings.url.get_secret_value(), settings)
+    default_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return SqliteDriver(default_path, settings)
+
+
+@contextmanager
+def _answering(database: Database, place: str) -> Iterator[None]:
+    """Say what is wrong when it does not answer at first."""
+    reason = ""
+    try:
+        with database.reading() as connection:
+            connection.exec_driver_sql("SELECT 1")
+    except BackendUnavailableError as error:
+        reason = _reason(error)
+    if reason:
+        message = f"The target {place} {reason}."
+        raise MoveRefusedError(message)
+    yield
+
+
+def _reason(error: BackendUnavailableError) -> str:
+    """Say what is wrong with a connection. The driver's own words may hold what nobody is to read."""
+    said = str(error.__cause__).lower()
+    if "authentication" in said or "password" in said:
+        return "does not accept the user or the password"
+    if "does not exist" in said:
+        return "has no such user or database; create it first"
+    if "resolve" in said or "name or service" in said:
+        return "cannot be reached: its host name is not known"
+    return "cannot be reached: check host and port, and that the server there takes connections from here"
+
+
+@contextmanager
+def _alone(database: Database, place: str) -> Iterator[None]:
+    if not database.driver.is_shared:
+        yield
+        return
+    connection = database.driver.connect()
+    try:
+        if not _is_taken(connection):
+            message = f"A move to {place} is under way already; wait until it has ended."
+            raise MoveRefusedError(message)
+        yield
+    finally:
+        with suppress(sa.exc.SQLAlchemyError):
+            # At once: the server may take a while to notice that the connection is closed.
+            connection.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+        with suppress(sa.exc.SQLAlchemyError):
+            connection.close()
+
+
+def _is_taken(connection: sa.Connection) -> bool:
+    connection.exec_driver_sql(f"SET lock_timeout = {_PATIENCE_MILLISECONDS}")
+    try:
+        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK}, hashtext(coalesce(current_schema(), '')))")
+    except sa.exc.DBAPIError:
+        return False
+    return True
+
+
+def _require_rights(connection: sa.Connection, place: str) -> None:
+    if connection.dialect.name != "postgresql":
+        return
+    asked = "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE'), current_user"
+    schema, may_create, user = connection.exec_driver_sql(asked).one()
+    if schema is None:
+        message = (
+            f"The user {user!r} sees no schema at {place}: create one that is in its search path, or as the owner of "
+            f'one run GRANT CREATE, USAGE ON SCHEMA ... TO "{user}".'
+        )
+        raise MoveRefusedError(message)
+    if not may_create:
+        message = (
+            f"The user {user!r} may not create tables at {place}: as its owner run "
+            f'GRANT CREATE, USAGE ON SCHEMA "{schema}" TO "{user}".'
+        )
+        raise MoveRefusedError(message)
+
+
+def _require_empty(connection: sa.Connection, names: set[str], store_id: str, place: str) -> None:
+    if store_id and _present_store(connection, names) == store_id:
+        message = f"The target {place} is the store itself; name another database."
+        raise MoveRefusedError(message)
+    ours = [table.name for table in MOVED if table.name in names]
+    if ours and "alembic_version" not in names:
+        message = (
+            f"The target {place} has tables of something else: {', '.join(ours)}. Name an empty database or schema."
+        )
+        raise MoveRefusedError(message)
+    filled = [name for name in ours if name not in {"counters", "leases"} and _has_rows(connection, name)]
+    if filled:
+        message = (
+            f"The target {place} is not empty: it holds {', '.join(filled)} of another store. Name an empty database "
+            "or schema."
+        )
+        raise MoveRefusedError(message)
+
+
+def _present_store(connection: sa.Connection, names: set[str]) -> str:
+    return store_id_of(connection) if counters.name in names else ""
+
+
+def _has_rows(connection: sa.Connection, name: str) -> bool:
+    return connection.exec_driver_sql(f'SELECT 1 FROM "{name}" LIMIT 1').first() is not None  # noqa: S608 - our name
+
+
+def version_of(connection: sa.Connection) -> str:
+    """Return the name and version of the server."""
+    if connection.dialect.name != "postgresql":
+        return f"SQLite {connection.exec_driver_sql('SELECT sqlite_version()').scalar()}"
+    said: Any = connection.exec_driver_sql("SHOW server_version").scalar()
+    return f"PostgreSQL {said}"

@@ -1,0 +1,134 @@
+"""Carrying rows from one database to the other, and proving that they are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc_backends.sql.store_migration import change_triggers, content, migration_state
+from memsvc_backends.sql.store_migration.content import MOVED, Digest, Key
+
+Digests = dict[str, Digest]
+
+
+@dataclass
+class Carried:
+    """Changes that were carried over: how many rows, and the numbers of the changes, to be forgotten."""
+
+    rows: int = 0
+    spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def note(self, table: str, numbers: list[int]) -> None:
+        """Note changes with ascending numbers."""
+        spans = self.spans.setdefault(table, [])
+        for number in numbers:
+            if spans and spans[-1][1] == number - 1:
+                spans[-1] = (spans[-1][0], number)
+            else:
+                spans.append((number, number))
+
+
+def decoded(table: sa.Table, key: list[object] | None) -> Key | None:
+    """Return a key as `encoded` wrote it."""
+    if key is None:
+        return None
+    columns = content.key_columns(table)
+    return tuple(
+        [
+            bytes.fromhex(str(value)) if isinstance(column.type, sa.LargeBinary) else value
+            for value, column in zip(key, columns, strict=True)
+        ]
+    )
+
+
+def encoded(key: Key) -> list[object]:
+    """Return a key for JSON."""
+    return [value.hex() if isinstance(value, bytes) else value for value in key]
+
+
+def carry_changes(source: sa.Connection, target: sa.Connection, digests: Digests | None) -> Carried:
+    """Bring the target to the state that *source* shows, in the transaction of *target*; keep its digests.
+
+    What was changed is taken out first, of all tables, and then put in: so no unique index is ever in the way. What was
+    put in is read back and compared.
+
+    Raises:
+        MoveRefusedError: The target does not give back what it was given.
+    """
+    carried = Carried()
+    tables = change_triggers.touched(source)
+    for table in tables:
+        for _, keys in change_triggers.changed(source, table):
+            if keys:
+                _take_out(target, table, keys, digests)
+    for table in tables:
+        for numbers, keys in change_triggers.changed(source, table):
+            carried.note(table.name, numbers)
+            if keys:
+                _put_in(source, target, table, keys, digests)
+                carried.rows += len(keys)
+    return carried
+
+
+def _take_out(target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None) -> None:
+    if digests is not None:
+        digests[table.name].remove(content.rows_with(target, table, keys))
+    content.delete_rows(target, table, keys)
+
+
+def _put_in(
+    source: sa.Connection, target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None
+) -> None:
+    rows = content.rows_with(source, table, keys)
+    content.write_rows(target, table, rows)
+    there = content.rows_with(target, table, keys)
+    if sorted(map(repr, rows)) != sorted(map(repr, there)):
+        raise differ([table.name])
+    if digests is not None:
+        digests[table.name].add(there)
+
+
+def digests_of(connection: sa.Connection) -> Iterator[tuple[str, Digest]]:
+    """Yield the digest of each table so far, after every page; the last one of a table is that of all of it."""
+    for table in MOVED:
+        digest = Digest()
+        yield table.name, digest
+        for page in content.pages(connection, table):
+            digest.add(page)
+            yield table.name, digest
+
+
+def compare(ours: Digests, theirs: Digests) -> None:
+    """Return when both are the same.
+
+    Raises:
+        MoveRefusedError: They differ; the message names the tables.
+    """
+    wrong = [name for name in ours if ours[name].told(name) != theirs[name].told(name)]
+    if wrong:
+        raise differ(wrong)
+
+
+def differ(tables: list[str]) -> MoveRefusedError:
+    """Return what says that tables are not the same on both sides."""
+    return MoveRefusedError(
+        f"The target does not hold what the source does: {', '.join(tables)}. Somebody else may have written to it. "
+        "Nothing was switched; give the move up with --abort, and begin again with an empty target.",
+        subject="verification",
+    )
+
+
+def into_of(connection: sa.Connection) -> migration_state.Move:
+    """Return what the target says of the move.
+
+    Raises:
+        MoveRefusedError: Nothing any more: somebody cleared it.
+    """
+    into = migration_state.found(connection, migration_state.INTO)
+    if into is None:
+        message = "The target was cleared while the store was moved to it; begin again."
+        raise MoveRefusedError(message)
+    return into

@@ -1,0 +1,207 @@
+"""Carrying a user's data away: everything of one owner, read in one snapshot."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import from_micros
+from memsvc.domain.conflicts import Conflict
+from memsvc.domain.files import File
+from memsvc.domain.history import Checkpoint, Tombstone
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory
+from memsvc.domain.reminders import Acknowledged
+from memsvc.domain.sessions import Session
+from memsvc.domain.statements import Statement
+from memsvc.domain.user_data import Earlier, RecordKind, Stored
+from memsvc_backends.sql.checkpoints import checkpoint_from_row
+from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
+from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import each_kept, is_listed, list_parameter, unindexed
+from memsvc_backends.sql.file_codec import FILE_COLUMNS, file_from_row
+from memsvc_backends.sql.file_tables import files
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
+from memsvc_backends.sql.reminder_rows import read_acknowledged
+from memsvc_backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
+from memsvc_backends.sql.statements import read_statements
+from memsvc_backends.sql.tables import (
+    checkpoints,
+    conflicts,
+    memories,
+    memory_vectors,
+    messages,
+    revisions,
+    sessions,
+    tombstones,
+)
+
+PAGE = 500
+"""Memories asked for in one statement; they are fetched one by one."""
+_ACTIONS = {action.value: action for action in ChangeAction}
+_PREVIOUS = memories.alias("previous")
+_VECTOR = (memory_vectors.c.model, memory_vectors.c.vector)
+_BESIDE = (memories.c.is_unique, revisions.c.action, _PREVIOUS.c.id.label("previous_id"), *_VECTOR)
+_ROW = [column.name for column in MEMORY_COLUMNS].index("row")
+_OWN, _MESSAGE = len(MEMORY_COLUMNS), len(MEMORY_COLUMNS) + len(_BESIDE)
+
+
+class SqlUserReads:
+    """`memsvc.ports.transfer.UserReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    @contextmanager
+    def snapshot(self, owner: str) -> Iterator[SqlUserSnapshot]:
+        """Read one state throughout."""
+        with self._database.snapshot() as connection:
+            yield SqlUserSnapshot(connection, owner)
+
+
+class SqlUserSnapshot:
+    """`memsvc.ports.transfer.UserSnapshot`."""
+
+    def __init__(self, connection: sa.Connection, owner: str) -> None:
+        """Read of *owner* on a connection that sees one state."""
+        self._connection = connection
+        self._owner = owner
+
+    def counts(self) -> Mapping[RecordKind, int]:
+        """Count the records."""
+        tables = {
+            RecordKind.SESSION: sessions,
+            RecordKind.MEMORY: memories,
+            RecordKind.CONFLICT: conflicts,
+            RecordKind.CHECKPOINT: checkpoints,
+            RecordKind.TOMBSTONE: tombstones,
+            RecordKind.FILE: files,
+        }
+        found = {
+            kind: self._number(sa.select(sa.func.count()).select_from(table), table) for kind, table in tables.items()
+        }
+        earlier = sa.select(sa.func.coalesce(sa.func.sum(memories.c.revision - 1), 0))
+        return found | {RecordKind.REVISION: self._number(earlier, memories)}
+
+    def sessions(self) -> Iterator[Session]:
+        """Yield the sessions."""
+        statement = sa.select(*SESSION_COLUMNS).where(sessions.c.owner == self._owner).order_by(sessions.c.row)
+        yield from map(session_from_row, self._connection.execute(statement))
+
+    def memories(self) -> Iterator[Stored]:
+        """Yield the memories; their rows come from an index alone, and are sorted here."""
+        of_owner = sa.select(memories.c.row).where(memories.c.owner == self._owner)
+        rows = array("q", sorted(self._connection.execute(of_owner).scalars()))
+        for start in range(0, len(rows), PAGE):
+            wanted = list_parameter(rows[start : start + PAGE])
+            stated = read_statements(self._connection, rows[start : start + PAGE])
+            noted = read_acknowledged(self._connection, rows[start : start + PAGE])
+            for row in each_kept(self._connection, _select_rows(), {"wanted": wanted}):
+                yield stored_from_row(row, stated, noted)
+
+    def earlier(self, memory: Memory) -> Iterator[Earlier]:
+        """Yield the earlier revisions."""
+        if memory.revision > 1:
+            yield from read_earlier(self._connection, memory)
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield the conflicts."""
+        statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.owner == self._owner)
+        ordered = statement.order_by(conflicts.c.project_id, conflicts.c.id)
+        yield from map(conflict_from_row, self._connection.execute(ordered))
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """Yield the checkpoints."""
+        statement = sa.select(checkpoints).where(checkpoints.c.owner == self._owner)
+        ordered = statement.order_by(checkpoints.c.project_id, checkpoints.c.name)
+        yield from map(checkpoint_from_row, self._connection.execute(ordered))
+
+    def files(self) -> Iterator[File]:
+        """Yield what is known of files."""
+        statement = sa.select(*FILE_COLUMNS).where(files.c.owner == self._owner).order_by(files.c.row)
+        yield from map(file_from_row, self._connection.execute(statement))
+
+    def tombstones(self) -> Iterator[Tombstone]:
+        """Yield the tombstones."""
+        c = tombstones.c
+        columns = (c.row, c.memory_id, c.project_id, c.session_id, c.create_time, c.time)
+        statement = sa.select(*columns).where(c.owner == self._owner).order_by(c.row)
+        for row in self._connection.execute(statement):
+            yield Tombstone(*row[:4], from_micros(row[4]), from_micros(row[5]))
+
+    def _number(self, statement: sa.Select[Any], table: sa.Table) -> int:
+        return int(self._connection.execute(statement.where(table.c.owner == self._owner)).scalar_one())
+
+
+def stored_from_row(
+    row: Sequence[Any],
+    stated: Mapping[int, tuple[Statement, ...]],
+    noted: Mapping[int, tuple[Acknowledged, ...]],
+) -> Stored:
+    """Return the memory in a row of `_select_stored`.
+
+    *stated* is what memories state, *noted* what is of their reminders, by row.
+    """
+    memory = memory_from_row(row[:_OWN])
+    is_unique, action, previous_id, model, vector = row[_OWN:_MESSAGE]
+    message = row[_MESSAGE:]
+    return Stored(
+        memory,
+        bool(is_unique),
+        _ACTIONS[action],
+        previous_id or "",
+        None if message[0] is None else record_from_row(message),
+        vector or b"",
+        model or "",
+        stated.get(memory.row, ()),
+        noted.get(memory.row, ()),
+    )
+
+
+def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
+    """Return the memories of an owner by id."""
+    parameters = {"wanted": list_parameter(ids), "owner": owner}
+    found = connection.execute(_select_ids(), parameters).all()
+    rows = [row[_ROW] for row in found]
+    stated, noted = read_statements(connection, rows), read_acknowledged(connection, rows)
+    return {stored.memory.id: stored for stored in (stored_from_row(row, stated, noted) for row in found)}
+
+
+def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[Earlier]:
+    """Yield the earlier revisions of a memory."""
+    for text, action in connection.execute(_select_earlier(), {"at_row": memory.row}):
+        yield Earlier(memory_from_snapshot(text), _ACTIONS[action])
+
+
+def _select_stored() -> sa.Select[Any]:
+    present = sa.and_(revisions.c.row == memories.c.row, revisions.c.revision == memories.c.revision)
+    joined = (
+        sa.join(memories, revisions, present)
+        .outerjoin(_PREVIOUS, _PREVIOUS.c.row == memories.c.previous_row)
+        .outerjoin(memory_vectors, memory_vectors.c.row == memories.c.row)
+        .outerjoin(messages, messages.c.row == memories.c.row)
+    )
+    return sa.select(*MEMORY_COLUMNS, *_BESIDE, *MESSAGE_COLUMNS).select_from(joined)
+
+
+@cache
+def _select_rows() -> sa.Select[Any]:
+    return _select_stored().where(is_listed(memories.c.row, "wanted")).order_by(memories.c.row)
+
+
+@cache
+def _select_ids() -> sa.Select[Any]:
+    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
+    return _select_stored().where(is_listed(memories.c.id, "wanted"), mine)
+
+
+@cache
+def _select_earlier() -> sa.Select[Any]:
+    earlier = (revisions.c.row == sa.bindparam("at_row"), revisions.c.snapshot.is_not(None))
+    return sa.select(revisions.c.snapshot, revisions.c.action).where(*earlier).order_by(revisions.c.revision)

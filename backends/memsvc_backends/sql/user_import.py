@@ -1,0 +1,180 @@
+"""Taking in what was stored elsewhere, on the connection of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.history import Tombstone
+from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.memory import Memory
+from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Earlier, Stored
+from memsvc.ports.transfer import Restored
+from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed
+from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
+from memsvc_backends.sql.numbering import with_memory
+from memsvc_backends.sql.outbox import Noted, note_changes
+from memsvc_backends.sql.reminder_rows import acknowledged_values
+from memsvc_backends.sql.row_writer import insert_many, insert_records
+from memsvc_backends.sql.session_codec import message_values
+from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
+from memsvc_backends.sql.user_export import read_stored
+from memsvc_backends.sql.writing import SqlWriting
+
+
+class SqlTransferWrites(SqlWriting):
+    """`memsvc.ports.transfer.TransferWrites`."""
+
+    refuse_erased: Callable[[Iterable[str]], None]
+
+    def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
+        """Return the ids of others."""
+        parameters = {"wanted": list_parameter(ids), "owner": owner}
+        return set(self._connection.execute(_select_others(), parameters).scalars())
+
+    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
+        """Return memories by id."""
+        return read_stored(self._connection, owner, ids)
+
+    def rows(self, owner: str, ids: Iterable[str]) -> dict[str, int]:
+        """Return rows by id."""
+        parameters = {"wanted": list_parameter(ids), "owner": owner}
+        found = self._connection.execute(_select_rows(), parameters)
+        return {row.id: row.row for row in found}
+
+    def taken_ordinals(self, session: Session, ordinals: Iterable[int]) -> set[int]:
+        """Return the places that are taken."""
+        parameters = {"wanted": list_parameter(ordinals), "session": session.row}
+        return set(self._connection.execute(_select_ordinals(), parameters).scalars())
+
+    def restore(self, restored: Sequence[Restored]) -> list[Memory]:
+        """Insert memories with their pasts."""
+        if not restored:
+            return []
+        self.refuse_erased({one.record.memory.scope.owner for one in restored})
+        last = self._allot(rows=len(restored), positions=len(restored))
+        first = last.row - len(restored) + 1
+        written = _numbered(restored, first)
+        records = [with_memory(one.record, memory) for one, memory in zip(restored, written, strict=True)]
+        with self._void_on_race():
+            insert_records(self._connection, records)
+            insert_many(self._connection, revisions, _revision_values(restored, written))
+            insert_many(self._connection, messages, _message_values(restored, written))
+            insert_many(self._connection, reminders_given, _noted_values(restored, written))
+        self._note_written(records, last)
+        note_changes(self._connection, Noted(first, last.row, ChangeAction.CREATED, self._time, last.position))
+        return written
+
+    def restore_earlier(self, memory: Memory, earlier: Sequence[Earlier]) -> int:
+        """Add the revisions that are missing."""
+        statement = sa.select(revisions.c.revision).where(revisions.c.row == memory.row)
+        known = set(self._connection.execute(statement).scalars())
+        missing = [one for one in earlier if one.memory.revision not in known and one.memory.revision < memory.revision]
+        insert_many(self._connection, revisions, [_earlier_values(one, memory) for one in missing])
+        return len(missing)
+
+    def find_tombstones(self, owner: str, ids: Iterable[str]) -> set[str]:
+        """Return the ids of which there are tombstones."""
+        parameters = {"wanted": list_parameter(ids), "owner": owner}
+        return set(self._connection.execute(_select_tombstones(), parameters).scalars())
+
+    def restore_tombstones(self, owner: str, left: Sequence[Tombstone]) -> None:
+        """Insert tombstones."""
+        if not left:
+            return
+        self.refuse_erased([owner])
+        last, _ = self._allot(rows=len(left), positions=0)
+        values = [
+            {
+                "row": row,
+                "owner": owner,
+                "project_id": one.project_id,
+                "memory_id": one.memory_id,
+                "session_id": one.session_id,
+                "create_time": to_micros(one.create_time),
+                "time": to_micros(one.time),
+            }
+            for row, one in enumerate(left, start=last - len(left) + 1)
+        ]
+        insert_many(self._connection, tombstones, values)
+
+
+def _numbered(restored: Sequence[Restored], first: int) -> list[Memory]:
+    rows = {one.record.memory.id: row for row, one in enumerate(restored, start=first)}
+    return [
+        with_rows(one.record.memory, row, rows.get(one.stored.previous_id, one.record.memory.previous_row))
+        for row, one in enumerate(restored, start=first)
+    ]
+
+
+def _revision_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+    values: list[dict[str, Any]] = []
+    for one, memory in zip(restored, written, strict=True):
+        values += [_earlier_values(earlier, memory) for earlier in one.earlier]
+        values.append(
+            {
+                "row": memory.row,
+                "revision": memory.revision,
+                "action": one.stored.action.value,
+                "time": to_micros(memory.update_time),
+                "snapshot": None,
+            }
+        )
+    return values
+
+
+def _earlier_values(earlier: Earlier, now: Memory) -> dict[str, Any]:
+    memory = with_rows(earlier.memory, now.row, now.previous_row)
+    return {
+        "row": now.row,
+        "revision": memory.revision,
+        "action": earlier.action.value,
+        "time": to_micros(memory.update_time),
+        "snapshot": snapshot_text(memory),
+    }
+
+
+def _message_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [
+        message_values(one.session.row, replace(one.stored.message, row=memory.row))
+        for one, memory in zip(restored, written, strict=True)
+        if one.session is not None and one.stored.message is not None
+    ]
+
+
+def _noted_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+    both = zip(restored, written, strict=True)
+    return [value for one, memory in both for value in acknowledged_values(memory.row, one.stored.acknowledged)]
+
+
+def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return is_listed(column, "wanted")
+
+
+@cache
+def _select_others() -> sa.Select[Any]:
+    return sa.select(memories.c.id).where(_is_wanted(memories.c.id), memories.c.owner != sa.bindparam("owner"))
+
+
+@cache
+def _select_rows() -> sa.Select[Any]:
+    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
+    return sa.select(memories.c.id, memories.c.row).where(_is_wanted(memories.c.id), mine)
+
+
+@cache
+def _select_ordinals() -> sa.Select[Any]:
+    mine = messages.c.session_row == sa.bindparam("session")
+    return sa.select(messages.c.ordinal).where(_is_wanted(messages.c.ordinal), mine)
+
+
+@cache
+def _select_tombstones() -> sa.Select[Any]:
+    mine = unindexed(tombstones.c.owner) == sa.bindparam("owner")
+    return sa.select(tombstones.c.memory_id).where(_is_wanted(tombstones.c.memory_id), mine)

@@ -1,0 +1,1 @@
+"""Streams: imports, and the bytes of files."""
