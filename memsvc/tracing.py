@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-    from memsvc.server.interceptors.around import Layer
+    from memsvc.server.interceptors.chain import Layer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SECOND = 1_000_000_000
@@ -41,7 +41,7 @@ def configured(version: str, environment: Mapping[str, str] = os.environ) -> Tra
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-        from memsvc.server.interceptors.spans import Spans  # noqa: PLC0415
+        from memsvc.server.interceptors.tracing import Spans  # noqa: PLC0415
     except ImportError as error:
         log.warning("no traces are sent: %s; install memsvc[otel], or unset %s", error, ENDPOINTS[0])
         return None

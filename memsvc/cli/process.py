@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.services import Application
-    from memsvc.server.app import Server
-    from memsvc.server.interceptors.around import Layer
+    from memsvc.server.interceptors.chain import Layer
     from memsvc.server.options import ServerOptions
+    from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
 
@@ -80,7 +80,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 def _server(settings: Settings, application: Application, addresses: tuple[str, ...], stack: ExitStack) -> Server:
     """Return the server, with tracing and an audit log where they are set; *stack* sends and writes what is left."""
     from memsvc import tracing  # noqa: PLC0415 - a quick start
-    from memsvc.server.app import build, utc_now  # noqa: PLC0415
+    from memsvc.server.server import build, utc_now  # noqa: PLC0415
 
     options = _options(settings, addresses)
     layers: list[Layer] = []

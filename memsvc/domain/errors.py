@@ -1,4 +1,4 @@
-"""What can go wrong, in the words of the domain. The wire's codes are chosen in `memsvc.server.status`."""
+"""What can go wrong, in the words of the domain. The wire's codes are chosen in `memsvc.server.error_status`."""
 
 from __future__ import annotations
 

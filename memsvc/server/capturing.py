@@ -15,13 +15,13 @@ from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WaitFor, WriteOptions
 from memsvc.engine.memories.documents import Ingested
 from memsvc.engine.services import Application
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import captures as convert
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import ROLE
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
 from memsvc.server.executors import NamedExecutor
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import captures as validate
 from memsvc.v1 import capture_pb2 as pb
 
@@ -41,12 +41,12 @@ class CapturingMethods:
         options = write_options(request.request_id, wait_for=request.wait_for)
         captured = await self._listener(asks_a_model=self._app.capture.asks_a_model).run(
             self._app.capture.capture,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.text,
             ROLE.given(request.role, Role.USER),
             is_dry_run=request.dry_run,
             options=options,
-            deadline=calls.deadline.get(),
+            deadline=call_context.deadline.get(),
         )
         await self._indexed(captured.position, options.wait_for)
         return convert.captured_to_proto(captured)
@@ -56,7 +56,7 @@ class CapturingMethods:
         validate.check_flush(request)
         options = write_options(request.request_id, wait_for=request.wait_for)
         position, response = await self._listener(asks_a_model=self._app.flush.asks_a_model).run(
-            _flushed, self._app, scope_from(request.scope, calls.principal.get()), request, options
+            _flushed, self._app, scope_from(request.scope, call_context.principal.get()), request, options
         )
         await self._indexed(position, options.wait_for)
         return response
@@ -67,7 +67,7 @@ class CapturingMethods:
         options = write_options(request.request_id, wait_for=request.wait_for)
         written = await self._write.run(
             self._app.append.append,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.key,
             request.content,
             separator=request.separator if request.HasField("separator") else None,
@@ -84,7 +84,7 @@ class CapturingMethods:
         options = write_options(header.request_id, on_duplicate=header.on_duplicate, wait_for=header.wait_for)
         ingested: Ingested = await self._write.run(
             self._app.ingest.ingest,
-            scope_from(header.scope, calls.principal.get()),
+            scope_from(header.scope, call_context.principal.get()),
             convert.header_from_proto(header),
             data,
             options,
@@ -110,7 +110,7 @@ def _flushed(
         convert.messages_from_proto(request.messages),
         convert.artifacts_from_proto(request.artifact_ids),
         options=options,
-        deadline=calls.deadline.get(),
+        deadline=call_context.deadline.get(),
     )
     return flushed.position, convert.flushed_to_proto(flushed)
 

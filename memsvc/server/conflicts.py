@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions, Written
 from memsvc.engine.services import Application
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import conflicts as out
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import draft_from_proto, write_options
@@ -21,8 +21,8 @@ from memsvc.server.convert.enums import CONFLICT_STATE, RESOLUTION
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.vectors import numbers_from_proto
-from memsvc.server.edge import Edge
 from memsvc.server.executors import NamedExecutor
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import conflicts as checks
 from memsvc.v1 import conflicts_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -45,7 +45,7 @@ class ConflictCalls:
         checks.check_supersede(request, dimension=self._app.dimension)
         options = write_options(request.request_id, wait_for=request.wait_for, conflict_policy=request.conflict_policy)
         new, old = await self._write.run(
-            superseded, self._app, scope_from(request.scope, calls.principal.get()), request, options
+            superseded, self._app, scope_from(request.scope, call_context.principal.get()), request, options
         )
         await self._edge.waits.written(new, options.wait_for)
         return out.superseded_to_proto(new, old)
@@ -53,7 +53,7 @@ class ConflictCalls:
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
         """Return a page of conflicts."""
         checks.check_list_conflicts(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._meta.run(list_conflicts, self._app, scope, request)
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
@@ -62,7 +62,7 @@ class ConflictCalls:
         options = write_options(request.request_id, wait_for=request.wait_for)
         contradiction, written = await self._write.run(
             self._app.resolve.resolve,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.conflict_id.lower(),
             RESOLUTION.from_proto[request.resolution],
             options,

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.write_requests import WaitFor
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import consolidation as convert
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import consolidation as validate
 from memsvc.v1 import consolidation_pb2 as pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
@@ -35,12 +35,12 @@ class ConsolidationMethods:
         """Merge memories that say the same."""
         validate.check_consolidate(request)
         digest = tokens.digest(request, without=UNBOUND)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         asked = convert.asked_from_proto(request, scope, tokens.list_cursor(request.page_token, digest))
         consolidate = self._edge.application.consolidate
         work = consolidate.preview if request.dry_run else consolidate.run
         # It takes long, and may ask a language model: writes do not wait for it.
-        report, following = await self._edge.executors.language.run(work, asked, calls.deadline.get())
+        report, following = await self._edge.executors.language.run(work, asked, call_context.deadline.get())
         if report.position and WAIT_FOR.given(request.wait_for, WaitFor.INDEXED) is WaitFor.INDEXED:
             await self._edge.waits.stored(report.position)
         token = "" if following is None else tokens.list_token(following, digest)
@@ -54,7 +54,7 @@ class ConsolidationMethods:
         options = write_options(request.request_id, wait_for=request.wait_for)
         merged, originals = await self._edge.executors.write.run(
             self._edge.application.undo_consolidation.undo,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             expected_revision=request.expected_revision,
             options=options,
@@ -66,10 +66,10 @@ class ConsolidationMethods:
         self, request: summaries_pb.SummarizePeriodRequest, context: Context
     ) -> summaries_pb.SummarizePeriodResponse:
         """Sum up a period or topic."""
-        wish = validate.wish_of(request, scope_from(request.scope, calls.principal.get()))
+        wish = validate.wish_of(request, scope_from(request.scope, call_context.principal.get()))
         options = write_options(request.request_id, wait_for=request.wait_for)
         summary = await self._edge.executors.language.run(
-            self._edge.application.summarize_period.summarize, wish, options, calls.deadline.get()
+            self._edge.application.summarize_period.summarize, wish, options, call_context.deadline.get()
         )
         await self._edge.waits.written(summary.written, options.wait_for)
         return convert.summary_to_proto(summary)

@@ -11,11 +11,11 @@ import grpc
 from memsvc.domain.context import ContextQuery
 from memsvc.engine.context.service import Run
 from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import contexts as out
 from memsvc.server.convert import tokens
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import contexts
 from memsvc.server.validate.contexts import known_zone
 from memsvc.v1 import context_pb2 as pb
@@ -39,7 +39,7 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
         contexts.check_build(request, dimension=self._edge.application.dimension)
         search = self._edge.executors.search
         if request.cursor:
-            scope = scope_from(request.scope, calls.principal.get())
+            scope = scope_from(request.scope, call_context.principal.get())
             run_id, index = tokens.context_place(request.cursor, field="cursor")
             run = self._edge.application.contexts.resume(run_id, index, scope)
         else:
@@ -68,21 +68,21 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
 
     async def _wanted(self, request: pb.BuildContextRequest | pb.RenderContextRequest) -> ContextQuery:
         query = out.context_query_from_proto(
-            request, self._edge.options.context, now=self._edge.now(), principal=calls.principal.get()
+            request, self._edge.options.context, now=self._edge.now(), principal=call_context.principal.get()
         )
         await self._edge.waits.reached(query.position)
         return query
 
     def _told(self, run: Run, index: int) -> tuple[list[pb.BuildContextResponse], int]:
         """Return what comes after an event, and how many events that are."""
-        events = run.after(index, calls.deadline.get())
+        events = run.after(index, call_context.deadline.get())
         return out.responses_to_proto(run.id, events), len(events)
 
     def _rendered(self, query: ContextQuery) -> pb.RenderContextResponse:
-        return out.rendered_to_proto(self._edge.application.contexts.render(query, calls.deadline.get()))
+        return out.rendered_to_proto(self._edge.application.contexts.render(query, call_context.deadline.get()))
 
     def _loaded(self, request: pb.LoadCoreRequest) -> pb.LoadCoreResponse:
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         zone = known_zone(request.time_zone) if request.time_zone else None
         loaded = self._edge.application.core.load(scope, limit=request.limit or out.LOAD_LIMIT, zone=zone)
         return out.essentials_to_proto(loaded)

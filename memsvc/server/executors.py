@@ -12,7 +12,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
-from memsvc.server import calls
+from memsvc.server import call_context
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class NamedExecutor:
 
 
 def _in_time(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    if calls.deadline.get().passed():
+    if call_context.deadline.get().passed():
         waiting_for = "a free thread"
         raise DeadlineExceededError(waiting_for)
     return call(*args, **kwargs)

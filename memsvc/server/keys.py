@@ -10,7 +10,7 @@ import grpc
 from memsvc.domain import limits
 from memsvc.server.convert import tokens
 from memsvc.server.convert.keys import key_to_proto, new_key_from_proto
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import keys as validate
 from memsvc.v1 import keys_pb2 as pb
 

@@ -11,15 +11,15 @@ import grpc
 
 from memsvc.domain.maintenance import Area, Doing, UpkeepProgress
 from memsvc.domain.write_requests import Written
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.maintenance import STEP, progress_to_proto, steps_from_proto
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.edge import Edge
 from memsvc.server.pump import pumped
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum, check_enums, check_revision, check_uuid
 from memsvc.server.validate.violations import Violations
@@ -41,7 +41,7 @@ class MaintenanceMethods:
     ) -> AsyncGenerator[pb.RunMaintenanceResponse, None]:
         """Do what is due, or list it, and tell the progress."""
         check_run(request)
-        scope = scope_from(request.scope, calls.principal.get()) if request.HasField("scope") else None
+        scope = scope_from(request.scope, call_context.principal.get()) if request.HasField("scope") else None
         doing = Doing.DRY_RUN if request.dry_run else Doing.PERFORM
         steps = self._edge.application.maintenance.run(Area.of(scope), steps_from_proto(request.steps), doing)
         latest: UpkeepProgress | None = None
@@ -57,7 +57,7 @@ class MaintenanceMethods:
         options = write_options(request.request_id, wait_for=request.wait_for)
         written = await self._edge.executors.write.run(
             self._edge.application.archive.archive,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             expected_revision=request.expected_revision,
             options=options,

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.server.convert import migration as convert
-from memsvc.server.edge import Edge
 from memsvc.server.pump import pumped
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.migration import check_migrate_backend
 from memsvc.v1 import migration_pb2 as pb
 

@@ -9,14 +9,14 @@ import grpc
 
 from memsvc.domain import limits
 from memsvc.domain.write_requests import Written
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum, check_revision, check_text, check_uuid
 from memsvc.server.validate.violations import Violations
@@ -34,7 +34,7 @@ class PromotionMethods:
         """Store a long-term memory made of a short-term one."""
         check_promote(request)
         options = write_options(request.request_id, wait_for=request.wait_for)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         new, source = await self._edge.executors.write.run(
             self._edge.application.promote.promote,
             scope,

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import reminders as convert
 from memsvc.server.convert.enums import REMINDER_SLOT
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import fill_time
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import reminders as validate
 from memsvc.server.validate.contexts import known_zone
 from memsvc.v1 import reminders_pb2 as pb
@@ -37,7 +37,7 @@ class ReminderMethods:
         moment, after = convert.asked_from_proto(request, now=self._edge.now(), zone=zone)
         found, following = await self._edge.executors.meta.run(
             reminders.due,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             moment,
             after=after,
             limit=request.page_size or limits.PAGE_SIZE_DEFAULT,
@@ -56,7 +56,7 @@ class ReminderMethods:
         validate.check_acknowledge(request)
         memory, moment = await self._edge.executors.write.run(
             self._edge.application.reminders.acknowledge,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.memory_id.lower(),
             day=convert.date_from_proto(request.date),
             slot=REMINDER_SLOT.optional(request.slot),

@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order
 from memsvc.engine.services import Application
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import tokens
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.drafts import write_options
@@ -20,8 +20,8 @@ from memsvc.server.convert.enums import VERDICT
 from memsvc.server.convert.memory import fill_memory, memory_to_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
-from memsvc.server.edge import Edge
-from memsvc.server.listing import UNBOUND
+from memsvc.server.server_context import Edge
+from memsvc.server.services.listing import UNBOUND
 from memsvc.server.validate.watches import check_list_quarantined, check_review
 from memsvc.v1 import review_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -38,7 +38,7 @@ class ReviewMethods:
     async def ListQuarantined(self, request: pb.ListQuarantinedRequest, context: Context) -> pb.ListQuarantinedResponse:
         """Return a page of the memories that wait."""
         check_list_quarantined(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._edge.executors.meta.run(
             _list_quarantined, self._edge.application, scope, request, self._edge.now()
         )
@@ -49,7 +49,7 @@ class ReviewMethods:
         options = write_options(request.request_id, wait_for=request.wait_for)
         written = await self._edge.executors.write.run(
             self._edge.application.reviewing.decide,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             VERDICT.from_proto[request.verdict],
             expected_revision=request.expected_revision,

@@ -13,12 +13,12 @@ from memsvc.domain.global_search import GlobalQuery, GlobalReply, Group
 from memsvc.domain.search import SearchQuery
 from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.file_refs import add_files, fill_resolved
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.file_refs import check_search_all
 from memsvc.v1 import search_service_pb2 as pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
@@ -37,7 +37,7 @@ class SearchAllMethods(pb_grpc.SearchServiceServicer):
         """Return what fits a query, by group."""
         search = search_of(request)
         check_search_all(request, search, dimension=self._edge.application.dimension)
-        defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, calls.principal.get())
+        defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, call_context.principal.get())
         query = query_from_proto(search, defaults)
         groups = groups_of(request)
         if Group.MEMORY in groups:
@@ -59,7 +59,7 @@ class SearchAllMethods(pb_grpc.SearchServiceServicer):
             limit=query.limit,
             memories=query if Group.MEMORY in groups else None,
         )
-        reply = app.global_search.search(wanted, calls.deadline.get())
+        reply = app.global_search.search(wanted, call_context.deadline.get())
         return _reply_to_proto(reply, search, query, app.files.resolving)
 
 

@@ -13,11 +13,11 @@ import grpc
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.search import SearchQuery, SearchReply
 from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.searches import check_search
 from memsvc.v1 import search_service_pb2 as pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
@@ -38,7 +38,9 @@ class StreamMethods(pb_grpc.SearchServiceServicer):
         app, search = self._edge.application, request.search
         with under("search"):
             check_search(search, dimension=app.dimension)
-            defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, calls.principal.get())
+            defaults = SearchDefaults(
+                self._edge.now(), self._edge.options.default_weighting, call_context.principal.get()
+            )
             query = query_from_proto(search, defaults)
         await self._edge.waits.reached(query.position)
         answers: Answers = asyncio.Queue()
@@ -65,7 +67,7 @@ class StreamMethods(pb_grpc.SearchServiceServicer):
             answer.early.SetInParent()
             teller.tell(answer)
 
-        reply = self._edge.application.recall.search(query, calls.deadline.get(), early)
+        reply = self._edge.application.recall.search(query, call_context.deadline.get(), early)
         answer = pb.StreamSearchResponse()
         fill_response(answer.fused, reply, search, query)
         self._add_files(answer.fused, search, query)

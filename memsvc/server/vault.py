@@ -12,10 +12,10 @@ import grpc
 from memsvc.domain.errors import VaultOffError
 from memsvc.domain.vault import Taken, VaultAction, VaultProgress
 from memsvc.engine.vault.sync import QUIET, Event, SyncPlan
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
 from memsvc.server.pump import pumped
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import vault_pb2 as pb
@@ -39,7 +39,7 @@ class VaultMethods:
         vault = self._edge.application.vault
         if vault is None:
             raise VaultOffError
-        scope = scope_from(request.scope, calls.principal.get()) if request.HasField("scope") else None
+        scope = scope_from(request.scope, call_context.principal.get()) if request.HasField("scope") else None
         steps = vault.sync(SyncPlan(scope, is_forced=request.force, is_dry=request.dry_run))
         latest: Event | None = None
         async with aclosing(pumped(steps, name="vault-sync", at_least_every=PROGRESS_SECONDS)) as pump:

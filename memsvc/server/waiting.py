@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.server import calls
+from memsvc.server import call_context
 
 AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"
 BEFORE_A_READ = "the indexes to reach the consistency_token"
@@ -55,7 +55,7 @@ async def _until(future: Future[None], waiting_for: str) -> None:
     if future.done():
         return future.result()
     try:
-        async with asyncio.timeout(calls.deadline.get().remaining()):
+        async with asyncio.timeout(call_context.deadline.get().remaining()):
             return await asyncio.wrap_future(future)
     except TimeoutError:
         raise DeadlineExceededError(waiting_for) from None

@@ -12,14 +12,14 @@ import grpc
 from memsvc.domain import limits
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.watch import Start, Watch
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import WATCH_START
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
+from memsvc.server.services.watch import WatchCall
 from memsvc.server.validate.watches import check_watch
-from memsvc.server.watching import WatchCall
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as pb
 
@@ -47,7 +47,7 @@ class WatchingMethods:
 
 
 def _call(request: pb.WatchMemoriesRequest, identity: str) -> WatchCall:
-    scope = scope_from(request.scope, calls.principal.get())
+    scope = scope_from(request.scope, call_context.principal.get())
     digest = tokens.watch_digest(tokens.digest(request, without=UNBOUND), scope.owner, identity)
     interval = request.heartbeat_interval
     # Whether a memory has expired must not depend on when its change is read: so only its status counts.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain import access_errors, errors, file_errors, moving_errors
-from memsvc.server.status import REASON_PREFIX
+from memsvc.server.error_status import REASON_PREFIX
 from memsvc.v1 import error_reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 BROAD_CATCHES = {
     "memsvc/server/interceptors/errors.py",
-    "memsvc/server/health.py",
+    "memsvc/server/monitoring/health.py",
     "memsvc/engine/indexing/indexer.py",
     "memsvc/engine/indexing/reindex.py",
     "memsvc/engine/runtime/periodic_task.py",

@@ -18,8 +18,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.server.interceptors.around import Call, Following
-from memsvc.server.monitoring.calls import CallMetrics
+from memsvc.server.interceptors.chain import Call, Following
+from memsvc.server.monitoring.service_metrics import CallMetrics
 from memsvc.settings import load_settings
 from memsvc.wiring.backends import utc_now
 

@@ -6,7 +6,7 @@ The part of BM25 (k1 = 1.2, b = 0.75) that an entry alone decides is stored as t
 
 with f how often the entry holds the term (fields that weigh more repeat their terms), *length* the number of all its
 terms, and *average* a number that is fixed when a generation is begun (see `sparse_index`). The
-server multiplies by ln(1 + (N - n + 0.5) / (n + 0.5)), n of its N points having the dimension, at the time of the search.
+server multiplies by ln(1 + (N - n + 0.5) / (n + 0.5)), n of its N points having the dimension, at search time.
 
 A dimension is a hash of 32 bits. Two words with the same one find each other's entries: of a million different words
 about a hundred pairs have, which costs such a search some wrong hits far down, and loses none.

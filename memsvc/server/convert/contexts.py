@@ -8,7 +8,7 @@ from datetime import datetime
 from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
 from memsvc.domain.essentials import Essentials
 from memsvc.engine.context.service import Rendered
-from memsvc.server.calls import Principal
+from memsvc.server.call_context import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import SECTION, SEVERITY
 from memsvc.server.convert.history import as_of_from_proto

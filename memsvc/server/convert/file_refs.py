@@ -7,7 +7,7 @@ from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.files.resolving import ResolvedRef, ResolvingRefs
 from memsvc.server.convert.files import fill_file
-from memsvc.server.status import item_status_from_error
+from memsvc.server.error_status import item_status_from_error
 from memsvc.v1 import file_service_pb2 as files
 from memsvc.v1 import search_service_pb2 as search
 

@@ -17,7 +17,7 @@ from memsvc.domain.search import (
     SearchQuery,
     Weighting,
 )
-from memsvc.server.calls import Principal
+from memsvc.server.call_context import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import FUSION_METHOD, MODE, NORMALIZATION
 from memsvc.server.convert.history import as_of_from_proto

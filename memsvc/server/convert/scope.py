@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memsvc.domain.scope import Scope
-from memsvc.server import calls
-from memsvc.server.calls import Principal
+from memsvc.server import call_context
+from memsvc.server.call_context import Principal
 from memsvc.v1 import types_pb2 as types
 
 
@@ -14,7 +14,7 @@ def scope_from(scope: types.Scope, principal: Principal) -> Scope:
     Raises:
         PermissionDeniedError: The caller's key is not good for the user or the project.
     """
-    touched = calls.touched.get()
+    touched = call_context.touched.get()
     if touched is not None:
         touched.users[scope.user_id] = None
         touched.projects[scope.project_id] = None
@@ -37,5 +37,5 @@ def own_project(scope: types.Scope) -> str | None:
     """
     if not scope.project_id:
         return None
-    calls.principal.get().check_project(scope.project_id)
+    call_context.principal.get().check_project(scope.project_id)
     return scope.project_id

@@ -10,7 +10,7 @@ from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.status import item_status_from_rejected
+from memsvc.server.error_status import item_status_from_rejected
 from memsvc.v1 import memory_service_pb2 as pb
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import grpc
 import structlog
 
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server.interceptors.chain import Call, Following
 
 LAYER = "edge"
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.message import Message
 
-from memsvc.server import calls
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server import call_context
+from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.permissions import is_noted
 
 MOST_IDS = 100
@@ -36,8 +36,8 @@ class Audit:
 
     async def around(self, call: Call, following: Following) -> Any:
         """Note the call when it could change something, or was refused for its key."""
-        touched = calls.Touched()
-        calls.touched.set(touched)
+        touched = call_context.Touched()
+        call_context.touched.set(touched)
         response: Any = None
         try:
             response = await following(call)
@@ -46,8 +46,8 @@ class Audit:
             if is_noted(call.method) or call.code in REFUSED:
                 self._note(call, touched, response)
 
-    def _note(self, call: Call, touched: calls.Touched, response: Any) -> None:
-        who = calls.principal.get()
+    def _note(self, call: Call, touched: call_context.Touched, response: Any) -> None:
+        who = call_context.principal.get()
         ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(response))))
         self._sink.note(
             method=call.method,

@@ -8,7 +8,7 @@ from typing import Any
 
 from memsvc.domain.clock import to_micros
 from memsvc.engine.memories.epoch import BEGAN
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server.interceptors.chain import Call, Following
 
 
 class Began:

@@ -7,8 +7,8 @@ from typing import Any
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
-from memsvc.server import calls
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server import call_context
+from memsvc.server.interceptors.chain import Call, Following
 
 THE_SERVICE = "the service"
 
@@ -23,11 +23,11 @@ class DeadlineLimit:
         """Set the deadline. Over the client's own gRPC cancels the call; over the server's this does."""
         remaining = call.context.time_remaining()
         if remaining is not None:
-            calls.deadline.set(Deadline.after(remaining))
+            call_context.deadline.set(Deadline.after(remaining))
             return await following(call)
         if call.streams:
             return await following(call)
-        calls.deadline.set(Deadline.after(self._default_seconds))
+        call_context.deadline.set(Deadline.after(self._default_seconds))
         try:
             async with asyncio.timeout(self._default_seconds) as clock:
                 return await following(call)

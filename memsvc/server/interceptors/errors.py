@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import structlog
 
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server.error_status import Severity, failure_from_error
+from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.interceptors.request_id import HEADER
-from memsvc.server.status import Severity, failure_from_error
 
 DETAILS_HEADER = "grpc-status-details-bin"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from memsvc.server import calls
-from memsvc.server.interceptors.around import Call, Context, Following
+from memsvc.server import call_context
+from memsvc.server.interceptors.chain import Call, Context, Following
 
 HEADER = "x-request-id"
 _ACCEPTED = re.compile(r"[\x21-\x7e]{1,128}")
@@ -21,7 +21,7 @@ class RequestId:
     async def around(self, call: Call, following: Following) -> Any:
         """Bind the id while the call runs. Each call has context variables of its own, so nothing is reset."""
         call.request_id = _given(call.context) or uuid.uuid4().hex
-        calls.request_id.set(call.request_id)
+        call_context.request_id.set(call.request_id)
         structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)
         call.context.set_trailing_metadata(((HEADER, call.request_id),))
         return await following(call)

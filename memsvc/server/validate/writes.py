@@ -8,7 +8,7 @@ from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.patches import masked_fields
 from memsvc.server.convert.vectors import Numbers, numbers_from_proto
-from memsvc.server.status import rejected_from_error
+from memsvc.server.error_status import rejected_from_error
 from memsvc.server.validate.memories import check_draft, check_fields
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import (

@@ -15,10 +15,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap import running
 from memsvc.engine.services import Application
-from memsvc.server.app import Server, build
-from memsvc.server.health import READINESS
-from memsvc.server.interceptors.around import Layer
+from memsvc.server.interceptors.chain import Layer
+from memsvc.server.monitoring.health import READINESS
 from memsvc.server.options import ServerOptions
+from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
 from tests.until import PATIENCE_SECONDS, until

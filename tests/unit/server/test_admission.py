@@ -15,8 +15,8 @@ from memsvc.domain.api_keys import KeyDemand
 from memsvc.engine.access.keyring import Keyring
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.admission import Admission
-from memsvc.server.interceptors.around import Call
+from memsvc.server.interceptors.authentication import Admission
+from memsvc.server.interceptors.chain import Call
 from memsvc.server.key_limits import KeyLimits
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.in_memory.store import METADATA

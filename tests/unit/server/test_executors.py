@@ -11,7 +11,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.executors import NamedExecutor
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
@@ -94,7 +94,7 @@ def test_a_call_whose_time_is_over_is_not_begun(executor: NamedExecutor) -> None
     """It waited in the queue for too long."""
 
     async def late() -> None:
-        calls.deadline.set(Deadline(at=0.0))
+        call_context.deadline.set(Deadline(at=0.0))
         await executor.run(pytest.fail, "it ran")
 
     with pytest.raises(DeadlineExceededError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from memsvc.server.health import Health
+from memsvc.server.monitoring.health import Health
 from tests.until import until
 
 

@@ -14,9 +14,9 @@ from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.around import Interception, Layer
+from memsvc.server.interceptors.chain import Interception, Layer
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
@@ -109,13 +109,13 @@ async def _read(request: Any) -> str:
 
 async def unary(request: Any, context: Any) -> str:
     """Answer once."""
-    return f"{await _read(request)} of {calls.request_id.get()}"
+    return f"{await _read(request)} of {call_context.request_id.get()}"
 
 
 async def stream(request: Any, context: Any) -> AsyncGenerator[str, None]:
     """Answer twice."""
     yield await _read(request)
-    yield f"of {calls.request_id.get()}"
+    yield f"of {call_context.request_id.get()}"
 
 
 async def failing(request: Any, context: Any) -> str:
@@ -241,7 +241,7 @@ def test_a_unary_call_without_a_deadline_gets_the_servers() -> None:
     """A handler that takes longer is ended, and the client is told why."""
 
     async def slow(request: Any, context: Any) -> None:
-        assert calls.deadline.get().remaining() is not None
+        assert call_context.deadline.get().remaining() is not None
         await asyncio.Event().wait()
 
     context = FakeContext()
@@ -255,7 +255,7 @@ def test_a_clients_deadline_takes_the_place_of_the_servers() -> None:
     """What is below knows how much is left."""
 
     async def left(request: Any, context: Any) -> float | None:
-        return calls.deadline.get().remaining()
+        return call_context.deadline.get().remaining()
 
     remaining = serve("unary_unary", left, FakeContext(remaining=1000.0))
 
@@ -266,7 +266,7 @@ def test_a_stream_without_a_deadline_may_last() -> None:
     """An import has none of the server's making."""
 
     async def left(request: Any, context: Any) -> AsyncGenerator[float | None, None]:
-        yield calls.deadline.get().remaining()
+        yield call_context.deadline.get().remaining()
 
     context = FakeContext()
     serve("unary_stream", left, context)

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from memsvc.bootstrap import running
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb

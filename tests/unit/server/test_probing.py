@@ -14,9 +14,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap import running
 from memsvc.server.addresses import AddressError
-from memsvc.server.app import build
 from memsvc.server.options import ServerOptions
 from memsvc.server.probing import MARK
+from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc

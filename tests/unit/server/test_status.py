@@ -12,7 +12,7 @@ from google.rpc.status_pb2 import Status
 from memsvc.domain import access_errors, errors, file_errors, moving_errors
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.domain.write_requests import Rejected
-from memsvc.server import status
+from memsvc.server import error_status
 from memsvc.v1 import error_reason_pb2
 
 CLASSES = [
@@ -70,7 +70,7 @@ EXAMPLES = [
 
 def sent(error: BaseException) -> Status:
     """Return the status that a client would decode."""
-    return Status.FromString(status.failure_from_error(error, request_id="r-1").details)
+    return Status.FromString(error_status.failure_from_error(error, request_id="r-1").details)
 
 
 def info_of(error: BaseException) -> details.ErrorInfo:
@@ -84,7 +84,7 @@ def test_the_table_is_closed() -> None:
     """Every error has a row and a reason of the API, and every reason of the API has an error."""
     reasons = {name.removeprefix("ERROR_REASON_") for name, _ in error_reason_pb2.ErrorReason.items()} - {"UNSPECIFIED"}
 
-    assert set(CLASSES) == set(status.TABLE)
+    assert set(CLASSES) == set(error_status.TABLE)
     assert reasons == {error.reason for error in CLASSES}
 
 
@@ -98,7 +98,7 @@ def test_an_error_becomes_its_code_reason_and_details(
     error: MemsvcError, code: grpc.StatusCode, detail: type[details.BadRequest] | None
 ) -> None:
     """The reason is the full name of the enum's value, the metadata are the error's."""
-    failure = status.failure_from_error(error, request_id="r-1")
+    failure = error_status.failure_from_error(error, request_id="r-1")
 
     assert code is failure.code
     info = info_of(error)
@@ -111,7 +111,7 @@ def test_an_error_becomes_its_code_reason_and_details(
 @pytest.mark.parametrize("error", [ValueError("secret"), errors.BackendClosedError("secret")])
 def test_a_fault_of_ours_tells_nothing_but_an_id(error: Exception) -> None:
     """Its text is for the log alone."""
-    failure = status.failure_from_error(error, request_id="r-1")
+    failure = error_status.failure_from_error(error, request_id="r-1")
 
     assert (failure.code, failure.message) == (grpc.StatusCode.INTERNAL, "internal error")
     assert dict(info_of(error).metadata) == {"request_id": "r-1"}
@@ -124,7 +124,7 @@ def test_an_unknown_subclass_is_told_as_its_base() -> None:
     class Narrower(errors.MemoryNotFoundError):
         """A narrower error."""
 
-    assert status.row_of(Narrower("m")).code is grpc.StatusCode.NOT_FOUND
+    assert error_status.row_of(Narrower("m")).code is grpc.StatusCode.NOT_FOUND
 
 
 def bad_request(error: InvalidRequestError) -> details.BadRequest:
@@ -139,7 +139,7 @@ def test_no_more_violations_are_told_than_fit() -> None:
     error = InvalidRequestError([Violation(f"f[{index}]", "wrong") for index in range(300)])
 
     assert len(bad_request(error).field_violations) == 50
-    assert "299 more" in status.failure_from_error(error, request_id="r").message
+    assert "299 more" in error_status.failure_from_error(error, request_id="r").message
 
 
 @pytest.mark.parametrize("text", ["x" * 1000, "\U0001f600" * 250, "记" * 300])
@@ -152,7 +152,7 @@ def test_trailers_stay_below_8_kib(text: str) -> None:
     ]
 
     for error in worst:
-        failure = status.failure_from_error(error, request_id="r" * 128)
+        failure = error_status.failure_from_error(error, request_id="r" * 128)
         percent_encoded = sum(3 if byte > 126 else 1 for byte in failure.message.encode())
         assert len(failure.details) * 4 / 3 + percent_encoded + 300 < 8192
 
@@ -161,7 +161,7 @@ def test_a_rejected_item_gets_code_reason_and_violations() -> None:
     """As a call of its own would."""
     rejected = Rejected("INVALID_REQUEST", "memory.tags[0]: bad", (Violation("memory.tags[0]", "bad"),))
 
-    item = status.item_status_from_rejected(rejected)
+    item = error_status.item_status_from_rejected(rejected)
 
     assert (item.code, item.reason) == (3, "ERROR_REASON_INVALID_REQUEST")
     assert item.field_violations[0].field == "memory.tags[0]"
@@ -169,6 +169,6 @@ def test_a_rejected_item_gets_code_reason_and_violations() -> None:
 
 def test_an_item_that_failed_unexpectedly_tells_nothing() -> None:
     """Its text is for the log alone."""
-    item = status.item_status_from_error(ValueError("secret"))
+    item = error_status.item_status_from_error(ValueError("secret"))
 
     assert (item.code, item.message, item.reason) == (13, "internal error", "ERROR_REASON_INTERNAL")

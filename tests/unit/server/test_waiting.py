@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWritten, Outcome, Rejected, WaitFor, Written
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.waiting import IndexWait
 from memsvc.testing.factories import memory
 
@@ -78,7 +78,7 @@ def test_over_the_deadline_the_write_is_said_to_be_durable() -> None:
     """The caller must not think that nothing happened."""
 
     async def late() -> None:
-        calls.deadline.set(Deadline.after(0.01))
+        call_context.deadline.set(Deadline.after(0.01))
         await waits(Following(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
 
     with pytest.raises(DeadlineExceededError, match="durable"):

@@ -11,13 +11,13 @@ import grpc
 
 from memsvc.domain.erasure import Receipt
 from memsvc.engine.admin.backup import BackupProgress
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.enums import BACKUP_PHASE
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import fill_time
-from memsvc.server.edge import Edge
 from memsvc.server.pump import pumped
-from memsvc.server.user_importing import UserImportStream
+from memsvc.server.server_context import Edge
+from memsvc.server.streams.user_import import UserImportStream
 from memsvc.server.validate import transfers as validate
 from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
 
@@ -38,7 +38,7 @@ class TransferMethods:
     ) -> AsyncGenerator[transfer_pb2.ExportUserResponse, None]:
         """Tell everything of a user."""
         validate.check_export_user(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         parts = self._edge.application.exporting.run(
             scope, with_vectors=request.include_vectors, service=f"memsvc {self._edge.options.version}".strip()
         )
@@ -57,7 +57,7 @@ class TransferMethods:
     async def EraseUser(self, request: erasure_pb2.EraseUserRequest, context: Context) -> erasure_pb2.EraseUserResponse:
         """Forget a user for good, or say how much there is to forget."""
         validate.check_erase_user(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         erase = self._edge.application.erase
         if not request.confirm:
             return _receipt_to_proto(await self._edge.executors.meta.run(erase.preview, scope))

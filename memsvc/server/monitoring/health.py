@@ -9,7 +9,7 @@ import structlog
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio
 
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 
 LIVENESS = "liveness"
 READINESS = "readiness"

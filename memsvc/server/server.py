@@ -16,32 +16,32 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from memsvc.engine.services import Application
 from memsvc.server.addresses import is_local, socket_path
-from memsvc.server.edge import Edge
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.file import FileServicer
-from memsvc.server.health import SERVICES, Health
 from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.admission import Admission
-from memsvc.server.interceptors.around import Interception, Layer
+from memsvc.server.interceptors.authentication import Admission
 from memsvc.server.interceptors.began import Began
+from memsvc.server.interceptors.chain import Interception, Layer
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
 from memsvc.server.key_limits import KeyLimits
-from memsvc.server.lifecycle import LifecycleServicer
 from memsvc.server.listening import listen
-from memsvc.server.memory import MemoryServicer
-from memsvc.server.monitoring.calls import CallMetrics
 from memsvc.server.monitoring.gauges import ServiceCollector
-from memsvc.server.monitoring.http import Monitoring
+from memsvc.server.monitoring.health import SERVICES, Health
+from memsvc.server.monitoring.metrics_http import Monitoring
+from memsvc.server.monitoring.service_metrics import CallMetrics
 from memsvc.server.options import ServerOptions
 from memsvc.server.probing import Probing
 from memsvc.server.reflection import add_reflection
-from memsvc.server.search import SearchServicer
-from memsvc.server.session import SessionServicer
+from memsvc.server.server_context import Edge
+from memsvc.server.services.file import FileServicer
+from memsvc.server.services.lifecycle import LifecycleServicer
+from memsvc.server.services.memory import MemoryServicer
+from memsvc.server.services.search import SearchServicer
+from memsvc.server.services.session import SessionServicer
+from memsvc.server.services.watch import Watches
 from memsvc.server.tls import Certificates
 from memsvc.server.waiting import IndexWait
-from memsvc.server.watching import Watches
 from memsvc.v1 import (
     file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,

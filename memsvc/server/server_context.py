@@ -9,8 +9,8 @@ from datetime import datetime
 from memsvc.engine.services import Application
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
+from memsvc.server.services.watch import Watches
 from memsvc.server.waiting import IndexWait
-from memsvc.server.watching import Watches
 
 
 @dataclass(frozen=True, slots=True)

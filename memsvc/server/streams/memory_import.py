@@ -19,12 +19,12 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.write_requests import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.writes import import_to_proto
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.writes import check_import_batch, check_import_header, draft_or_rejected
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -84,7 +84,7 @@ class ImportStream:
     async def _begin(self, header: pb.ImportHeader) -> ImportRun:
         run = await self._edge.executors.write.run(
             self._edge.application.importing.begin,
-            scope_from(header.scope, calls.principal.get()),
+            scope_from(header.scope, call_context.principal.get()),
             request_id=header.request_id,
             on_duplicate=ON_DUPLICATE.given(header.on_duplicate, OnDuplicate.RETURN_EXISTING),
             on_conflict=CONFLICT_POLICY.optional(header.conflict_policy),

@@ -12,12 +12,12 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.desk import Sessions
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import sessions as convert
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import ON_OPEN, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import sessions as validate
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import session_service_pb2_grpc as pb_grpc
@@ -40,14 +40,14 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         """Open a session."""
         validate.check_create(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         new = convert.new_session_from_proto(request)
         opened = await self._write.run(self._sessions.opening.create, scope, new, request.request_id)
         return pb.CreateSessionResponse(session=convert.session_to_proto(opened.value))
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
         """Append messages. Converting them is work for a thread, too."""
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         response, position = await self._write.run(_append, self._sessions, scope, request)
         await self._indexed(position, request.wait_for)
         return response
@@ -55,26 +55,26 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
         """Return one session."""
         validate.check_get(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         counted = await self._meta.run(self._sessions.reading.get, scope)
         return pb.GetSessionResponse(session=convert.session_to_proto(counted))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
         """Return a page of the project's sessions."""
         validate.check_list(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._meta.run(_list_sessions, self._sessions, scope, request)
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
         """Return a page of a session's messages."""
         validate.check_list_messages(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._meta.run(_list_messages, self._sessions, scope, request)
 
     async def TrimSession(self, request: pb.TrimSessionRequest, context: Context) -> pb.TrimSessionResponse:
         """Archive the oldest messages and store their summary."""
         validate.check_trim(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         order = convert.trim_order_from_proto(request)
         executors = self._edge.executors
         executor = executors.language if self._sessions.trimming.asks_a_model else executors.write
@@ -85,14 +85,14 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def CloseSession(self, request: pb.CloseSessionRequest, context: Context) -> pb.CloseSessionResponse:
         """End a session."""
         validate.check_close(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         closed = await self._write.run(self._sessions.opening.close, scope, request.request_id)
         return pb.CloseSessionResponse(session=convert.session_to_proto(closed.value))
 
     async def ReopenSession(self, request: pb.ReopenSessionRequest, context: Context) -> pb.ReopenSessionResponse:
         """Go on with a session."""
         validate.check_reopen(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         on_open = ON_OPEN.optional(request.on_open)
         reopened = await self._write.run(self._sessions.opening.reopen, scope, on_open, request.request_id)
         return pb.ReopenSessionResponse(session=convert.session_to_proto(reopened.value))

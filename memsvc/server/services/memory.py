@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.write_requests import Written
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.capturing import CapturingMethods
 from memsvc.server.conflicts import ConflictCalls, with_chain
 from memsvc.server.convert import writes as out
@@ -19,11 +19,11 @@ from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.vectors import numbers_from_proto
-from memsvc.server.edge import Edge
-from memsvc.server.history import RevisionMethods, get_memory
-from memsvc.server.importing import ImportStream
-from memsvc.server.listing import batch_get_memories, batch_written, list_memories
 from memsvc.server.reviewing import ReviewMethods
+from memsvc.server.server_context import Edge
+from memsvc.server.services.history import RevisionMethods, get_memory
+from memsvc.server.services.listing import batch_get_memories, batch_written, list_memories
+from memsvc.server.streams.memory_import import ImportStream
 from memsvc.server.validate import reads, writes
 from memsvc.server.watching_methods import WatchingMethods
 from memsvc.v1 import memory_service_pb2 as pb
@@ -47,7 +47,7 @@ class MemoryServicer(
         """Store one memory."""
         numbers = numbers_from_proto(request)
         writes.check_create(request, numbers, dimension=self._app.dimension)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         draft = draft_from_proto(request.memory, numbers)
         options = write_options(
             request.request_id,
@@ -64,7 +64,7 @@ class MemoryServicer(
     ) -> pb.BatchCreateMemoriesResponse:
         """Store several memories in one transaction. Converting so many is work for a thread, too."""
         writes.check_batch_create(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         options = write_options(
             request.request_id,
             on_duplicate=request.on_duplicate,
@@ -86,7 +86,7 @@ class MemoryServicer(
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
         """Return one memory by id or key."""
         reads.check_get(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         memory = await self._meta.run(get_memory, self._edge, scope, request)
         response = pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
@@ -99,13 +99,13 @@ class MemoryServicer(
     ) -> pb.BatchGetMemoriesResponse:
         """Return several memories by id."""
         reads.check_batch_get(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._meta.run(batch_get_memories, self._app, scope, request)
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         """Return a page of the memories that match a filter."""
         reads.check_list(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._meta.run(list_memories, self._app, scope, request, self._edge.now())
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
@@ -114,7 +114,7 @@ class MemoryServicer(
         options = write_options(request.request_id, wait_for=request.wait_for, conflict_policy=request.conflict_policy)
         written = await self._write.run(
             self._app.revise.update,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             memory_id=request.memory.id.lower(),
             key="" if request.memory.id else request.memory.key,
             patch=patch_from_proto(request),
@@ -130,7 +130,7 @@ class MemoryServicer(
         options = write_options(request.request_id, wait_for=request.wait_for)
         written: Written = await self._write.run(
             self._app.revise.delete,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             hard=request.hard,
             expected_revision=request.expected_revision,
@@ -145,7 +145,7 @@ class MemoryServicer(
         options = write_options(request.request_id, wait_for=request.wait_for)
         written = await self._write.run(
             self._app.revise.restore,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             expected_revision=request.expected_revision,
             options=options,

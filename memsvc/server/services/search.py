@@ -12,14 +12,14 @@ import structlog
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import SearchQuery
 from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.context import ContextMethods
 from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
-from memsvc.server.edge import Edge
+from memsvc.server.error_status import Severity, item_status_from_error, row_of
 from memsvc.server.search_all import SearchAllMethods
-from memsvc.server.status import Severity, item_status_from_error, row_of
+from memsvc.server.server_context import Edge
 from memsvc.server.streaming import StreamMethods
 from memsvc.server.validate import searches
 from memsvc.v1 import search_service_pb2 as pb
@@ -68,7 +68,7 @@ class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
 
     async def _answer(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         searches.check_search(request, dimension=self._app.dimension)
-        defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, calls.principal.get())
+        defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, call_context.principal.get())
         query = query_from_proto(request, defaults)
         await self._edge.waits.reached(query.position)
         # The reply is converted where it was found: a page of a hundred hits would hold up the event loop.
@@ -77,7 +77,7 @@ class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
     def _recall(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         if self._app.indexer.replaying:
             raise NotReadyError(self._app.indexer.pending)
-        reply = self._app.recall.search(query, calls.deadline.get())
+        reply = self._app.recall.search(query, call_context.deadline.get())
         fill_response(response, reply, request, query)
         if request.include_files:
             add_files(response, self._app.files.resolving, query.scope)

@@ -11,10 +11,10 @@ from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, 
 from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.access.keyring import Keyring
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.around import Call, Context, Following
+from memsvc.server.interceptors.chain import Call, Context, Following
 from memsvc.server.key_limits import KeyLimits
 from memsvc.server.permissions import KEY_METHODS, role_for
 
@@ -44,7 +44,7 @@ class Admission:
             return await following(call)
         text = key_text(call.context)
         key = await self._known(text)
-        calls.principal.set(principal_of(key))
+        call_context.principal.set(principal_of(key))
         needed = role_for(call.method, call.request)
         if not key.role.covers(needed):
             message = f"{call.method} needs a key of role {needed}; the key {key.id!r} is {key.role}."
@@ -98,6 +98,6 @@ def key_text(context: Context) -> str:
     return ""
 
 
-def principal_of(key: ApiKey) -> calls.Principal:
+def principal_of(key: ApiKey) -> call_context.Principal:
     """Return who calls with a key."""
-    return calls.Principal(key.tenant_id, key.id, key.role, frozenset(key.user_ids), frozenset(key.project_ids))
+    return call_context.Principal(key.tenant_id, key.id, key.role, frozenset(key.user_ids), frozenset(key.project_ids))

@@ -1,6 +1,6 @@
 """ImportUser: pieces of a file in, progress out, neither waiting for the other.
 
-The next piece is read while the batch before is being stored; see `memsvc.server.importing`, which works alike.
+The next piece is read while the batch before is being stored; see `memsvc.server.streams.memory_import`, which works alike.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from memsvc.domain.user_data import Issue, TransferProgress
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.user_data.importing import UserImport
 from memsvc.engine.user_data.parser import Batch
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.batches import store_each
 from memsvc.server.convert.enums import IMPORT_ISSUE_REASON, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.transfers import check_import_user_header
 from memsvc.v1 import transfer_pb2 as pb
 
@@ -50,7 +50,7 @@ class UserImportStream:
             InvalidRequestError: The messages are out of order, or the file is wrong; what came before is stored.
         """
         header = await self._header()
-        run = self._edge.application.user_importing.begin(scope_from(header.scope, calls.principal.get()))
+        run = self._edge.application.user_importing.begin(scope_from(header.scope, call_context.principal.get()))
         self._started = time.monotonic()
         yield self._response()
         task = asyncio.create_task(self._store_all(run, header))

@@ -20,11 +20,11 @@ from memsvc.domain.integrity import (
 )
 from memsvc.domain.scope import Reach
 from memsvc.engine.admin.integrity import Event
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
 from memsvc.server.pump import pumped
+from memsvc.server.server_context import Edge
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import integrity_pb2 as pb
@@ -49,7 +49,7 @@ class IntegrityMethods:
     ) -> AsyncGenerator[pb.CheckIntegrityResponse, None]:
         """Look for what is not as it should be, and put it right on request."""
         check_integrity(request)
-        reach = None if request.all else Reach.from_scope(scope_from(request.scope, calls.principal.get()))
+        reach = None if request.all else Reach.from_scope(scope_from(request.scope, call_context.principal.get()))
         cleaning = cleaning_from_proto(request)
         steps = self._edge.application.integrity.run(reach, repair=request.repair, cleaning=cleaning)
         latest: Event | None = None

@@ -15,15 +15,15 @@ from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import PageCursor
 from memsvc.engine.files.resolving import ResolvingRefs
 from memsvc.engine.files.service import ReadingFiles
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import files as convert
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import file_refs_from_proto
 from memsvc.server.convert.enums import VISIBILITY
 from memsvc.server.convert.file_refs import fill_resolved
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
-from memsvc.server.filing import Streams, entered, given_out, header_of, taken_in
+from memsvc.server.server_context import Edge
+from memsvc.server.streams.files import Streams, entered, given_out, header_of, taken_in
 from memsvc.server.validate import files as validate
 from memsvc.server.validate.file_refs import check_resolve
 from memsvc.v1 import file_service_pb2 as pb
@@ -52,7 +52,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         with self._streams.one():
             header = await header_of(request_iterator)
             validate.check_header(header, uploads.rules, self._edge.now())
-            scope = scope_from(header.scope, calls.principal.get())
+            scope = scope_from(header.scope, call_context.principal.get())
             new = convert.new_file_from_proto(header)
             file = await self._threads.proceed(uploads.known, scope, new, header.request_id)
             if file is None:
@@ -66,7 +66,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
         """Give a file out."""
         validate.check_download(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         opening = self._files.reading.opened(scope, request.id.lower(), offset=request.offset, length=request.length)
         with self._streams.one():
             async with entered(self._threads, opening) as opened:
@@ -78,20 +78,20 @@ class FileServicer(pb_grpc.FileServiceServicer):
     async def GetFile(self, request: pb.GetFileRequest, context: Context) -> pb.GetFileResponse:
         """Return what is known of one file."""
         validate.check_get(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         file = await self._edge.executors.meta.run(self._files.reading.get, scope, request.id.lower())
         return pb.GetFileResponse(file=convert.file_to_proto(file))
 
     async def ListFiles(self, request: pb.ListFilesRequest, context: Context) -> pb.ListFilesResponse:
         """Return a page of files."""
         validate.check_list(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._edge.executors.meta.run(_list_files, self._files.reading, scope, request)
 
     async def DeleteFile(self, request: pb.DeleteFileRequest, context: Context) -> pb.DeleteFileResponse:
         """Delete a file."""
         validate.check_delete(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         deleting = self._files.deleting
         file = await self._edge.executors.write.run(deleting.delete, scope, request.id.lower(), request.request_id)
         return pb.DeleteFileResponse(file=convert.file_to_proto(file))
@@ -99,7 +99,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     async def ResolveFileRefs(self, request: pb.ResolveFileRefsRequest, context: Context) -> pb.ResolveFileRefsResponse:
         """Return what references lead to."""
         check_resolve(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._edge.executors.meta.run(_resolve, self._files.resolving, scope, request)
 
 

@@ -8,7 +8,7 @@ import grpc
 from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
-from memsvc.server.interceptors.around import Call, Following
+from memsvc.server.interceptors.chain import Call, Following
 
 SERVER_FAULTS = frozenset(
     {

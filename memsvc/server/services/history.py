@@ -13,14 +13,14 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.services import Application
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.convert import history as convert
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import time_from_proto
-from memsvc.server.edge import Edge
+from memsvc.server.server_context import Edge
 from memsvc.server.validate import history as validate
 from memsvc.v1 import history_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -38,7 +38,7 @@ class RevisionMethods:
     async def ListRevisions(self, request: pb.ListRevisionsRequest, context: Context) -> pb.ListRevisionsResponse:
         """Return a page of the revisions of a memory."""
         validate.check_list_revisions(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._edge.executors.meta.run(_list_revisions, self._edge.application, scope, request)
 
     async def RollbackMemory(self, request: pb.RollbackMemoryRequest, context: Context) -> pb.RollbackMemoryResponse:
@@ -48,7 +48,7 @@ class RevisionMethods:
         application = self._edge.application
         written = await self._edge.executors.write.run(
             application.rollback_memory,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.id.lower(),
             revision=request.revision,
             expected_revision=request.expected_revision,
@@ -70,7 +70,7 @@ class CheckpointMethods:
         validate.check_create_checkpoint(request)
         made = await self._edge.executors.write.run(
             self._edge.application.checkpoints.create,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             request.name,
             note=request.note,
             known_time=time_from_proto(request.known_time) if request.HasField("known_time") else None,
@@ -86,7 +86,7 @@ class CheckpointMethods:
         digest = tokens.digest(request, without=UNBOUND)
         found, has_more = await self._edge.executors.meta.run(
             self._edge.application.checkpoints.page,
-            scope_from(request.scope, calls.principal.get()),
+            scope_from(request.scope, call_context.principal.get()),
             after=convert.checkpoint_place(request.page_token, digest),
             limit=request.page_size or limits.PAGE_SIZE_DEFAULT,
         )
@@ -99,7 +99,7 @@ class CheckpointMethods:
     async def DiffCheckpoint(self, request: pb.DiffCheckpointRequest, context: Context) -> pb.DiffCheckpointResponse:
         """Return a page of what is otherwise since a checkpoint."""
         validate.check_diff(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return await self._edge.executors.meta.run(_diff, self._edge.application, scope, request)
 
     async def RollbackToCheckpoint(
@@ -107,13 +107,13 @@ class CheckpointMethods:
     ) -> pb.RollbackToCheckpointResponse:
         """Bring a project back to a checkpoint."""
         validate.check_rollback_to(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         rollback = self._edge.application.checkpoint_rollback
         if request.dry_run:
             report = await self._edge.executors.meta.run(rollback.preview, scope, request.checkpoint)
             return convert.report_to_proto(report, dry_run=True)
         report = await self._edge.executors.write.run(
-            rollback.run, scope, request.checkpoint, request_id=request.request_id, deadline=calls.deadline.get()
+            rollback.run, scope, request.checkpoint, request_id=request.request_id, deadline=call_context.deadline.get()
         )
         if WAIT_FOR.given(request.wait_for, WaitFor.INDEXED) is WaitFor.INDEXED:
             await self._edge.waits.stored(report.position)

@@ -9,20 +9,20 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.server import calls
+from memsvc.server import call_context
 from memsvc.server.consolidation import ConsolidationMethods
 from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.edge import Edge
-from memsvc.server.history import CheckpointMethods
-from memsvc.server.integrity import IntegrityMethods
 from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.migrating import MigrationMethods
 from memsvc.server.promotion import PromotionMethods
 from memsvc.server.pump import pumped
 from memsvc.server.reminders import ReminderMethods
-from memsvc.server.transferring import TransferMethods
+from memsvc.server.server_context import Edge
+from memsvc.server.services.admin import IntegrityMethods
+from memsvc.server.services.history import CheckpointMethods
+from memsvc.server.services.user_data import TransferMethods
 from memsvc.server.validate import reads
 from memsvc.server.vault import VaultMethods
 from memsvc.v1 import lifecycle_service_pb2 as pb
@@ -56,7 +56,7 @@ class LifecycleServicer(
     async def GetStats(self, request: pb.GetStatsRequest, context: Context) -> pb.GetStatsResponse:
         """Count the memories of a scope."""
         reads.check_stats(request)
-        scope = scope_from(request.scope, calls.principal.get())
+        scope = scope_from(request.scope, call_context.principal.get())
         return reports.stats_to_proto(await self._meta.run(self._app.statistics.of, scope))
 
     async def Diagnose(self, request: pb.DiagnoseRequest, context: Context) -> pb.DiagnoseResponse:
