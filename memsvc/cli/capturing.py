@@ -20,7 +20,7 @@ from memsvc.cli.output import shortened, write, write_json, write_table
 if TYPE_CHECKING:
     from typing import Literal
 
-    from memsvc.client import DocumentFields, values
+    from memsvc.client import DocumentFields
     from memsvc.v1 import capture_pb2 as messages
     from memsvc.v1 import types_pb2 as types
 

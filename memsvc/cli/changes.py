@@ -17,7 +17,7 @@ from memsvc.cli.output import write, write_json
 from memsvc.cli.transferring import restore_backup
 
 if TYPE_CHECKING:
-    from memsvc.client import Changes, values
+    from memsvc.client import Changes
 
 MemoryId = Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")]
 Revision = Annotated[int, typer.Option(min=0, help="Only from this revision on; 0: from any.")]

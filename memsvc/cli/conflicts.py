@@ -15,7 +15,6 @@ from memsvc.cli.inputs import given_text
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import values
     from memsvc.v1 import conflicts_pb2 as pb
     from memsvc.v1 import types_pb2 as types
 

@@ -13,7 +13,7 @@ from memsvc.cli.failures import say
 from memsvc.cli.output import date_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import ContextOptions, Memsvc, values
+    from memsvc.client import ContextOptions, Memsvc
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memsvc.client.values import SearchMode
+    from memsvc.client.request_types import SearchMode
 
 TOP = 5
 """An answer must be among so many first hits."""

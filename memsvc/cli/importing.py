@@ -16,7 +16,6 @@ from memsvc.cli.output import progress_bar, write, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memsvc.client import values
     from memsvc.v1 import memory_service_pb2 as messages
     from memsvc.v1 import types_pb2 as types
 

@@ -14,7 +14,6 @@ from memsvc.cli.output import local_time, milliseconds, progress_bar, write, wri
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memsvc.client import values
     from memsvc.v1 import lifecycle_service_pb2 as lifecycle
 
 VERIFY_SECONDS = 600.0

@@ -16,7 +16,6 @@ from memsvc.cli.output import milliseconds, progress_bar, write, write_json, wri
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memsvc.client import values
     from memsvc.v1 import maintenance_pb2 as pb
 
 STEP, REASON = "MAINTENANCE_STEP_", "MAINTENANCE_REASON_"

@@ -17,7 +17,7 @@ from memsvc.cli.output import date_of, local_time, shortened, write, write_json,
 from memsvc.cli.reminding import reminding, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import NewMemory, values
+    from memsvc.client import NewMemory
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100

@@ -11,7 +11,7 @@ from memsvc.cli.choices import Kind, Layer
 from memsvc.cli.inputs import in_utc
 
 if TYPE_CHECKING:
-    from memsvc.client import Filters, values
+    from memsvc.client import Filters, request_types
 
 _SHARES = ("core", "session", "short_term", "long_term")
 
@@ -27,9 +27,9 @@ ValidAt = Annotated[datetime | None, typer.Option(help="What was, or will be, tr
 MinScore = Annotated[float, typer.Option(min=0, max=1, help="Only what scores at least so much.")]
 
 
-def as_of(known: datetime | None, valid: datetime | None = None) -> values.AsOf | None:
+def as_of(known: datetime | None, valid: datetime | None = None) -> request_types.AsOf | None:
     """Return the moments to look at that the options name."""
-    moments: values.AsOf = {}
+    moments: request_types.AsOf = {}
     if known is not None:
         moments["known_time"] = in_utc(known)
     if valid is not None:

@@ -16,7 +16,7 @@ from memsvc.cli.inputs import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import NewMemory, values
+    from memsvc.client import NewMemory, request_types
     from memsvc.v1 import reminders_pb2 as pb
     from memsvc.v1 import types_pb2 as types
 
@@ -128,13 +128,13 @@ def _date(one: pb.DueReminder) -> date:
     return date(day.year, day.month, day.day)
 
 
-def _slot(one: pb.DueReminder) -> values.Slot:
+def _slot(one: pb.DueReminder) -> request_types.Slot:
     from memsvc.v1 import reminder_pb2 as nouns  # noqa: PLC0415 - a quick start
 
     return cast("values.Slot", nouns.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
 
 
-def _name(slot: Slot | None) -> values.Slot | None:
+def _name(slot: Slot | None) -> request_types.Slot | None:
     return None if slot is None else cast("values.Slot", slot.name)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memsvc.client import Memsvc, SearchOptions, values
+    from memsvc.client import Memsvc, SearchOptions
     from memsvc.v1 import search_service_pb2 as searches
 
 

@@ -14,7 +14,6 @@ from memsvc.cli.output import local_time, shortened, write, write_json, write_ta
 
 if TYPE_CHECKING:
     from memsvc.client import sessions as client_sessions
-    from memsvc.client import values
     from memsvc.v1 import session_service_pb2 as pb
 
 app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)

@@ -14,7 +14,6 @@ from memsvc.cli.connecting import Session, connected
 from memsvc.cli.output import date_of, flush, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import values
     from memsvc.v1 import watch_pb2
 
 WIDTH = 100

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from memsvc.client.asynchronous import AsyncMemsvc
+from memsvc.client.async_client import AsyncMemsvc
 from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 from memsvc.client.errors import MemsvcCallError, Violation
 from memsvc.client.projects import Project, find_project
-from memsvc.client.sessions import SessionMessage, ToolCall
-from memsvc.client.synchronous import Memsvc
-from memsvc.client.values import (
+from memsvc.client.request_types import (
     AsOf,
     Changes,
     ChatToolCall,
@@ -22,6 +20,8 @@ from memsvc.client.values import (
     Search,
     SearchOptions,
 )
+from memsvc.client.sessions import SessionMessage, ToolCall
+from memsvc.client.sync_client import Memsvc
 
 __all__ = [
     "DEFAULT_ADDRESS",

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import DocumentFields, Message, OnDuplicate, Role, WaitFor
+from memsvc.client.request_types import DocumentFields, Message, OnDuplicate, Role, WaitFor
 from memsvc.v1 import capture_pb2 as messages
 
 PIECE_BYTES = 256 * 1024
@@ -39,10 +39,10 @@ class Captures(Connected):
         request = messages.CaptureMemoryRequest(
             scope=self.scope,
             text=text,
-            role=convert.named("role", role),
+            role=to_proto.named("role", role),
             dry_run=dry_run,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.CaptureMemory, request, timeout)
 
@@ -58,10 +58,10 @@ class Captures(Connected):
         """Extract memories and file references from a conversation, oldest message first, in one transaction."""
         request = messages.FlushMessagesRequest(
             scope=self.scope,
-            messages=[convert.message_to_proto(message) for message in conversation],
+            messages=[to_proto.message_to_proto(message) for message in conversation],
             artifact_ids=artifact_ids,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.FlushMessages, request, timeout)
 
@@ -85,7 +85,7 @@ class Captures(Connected):
             content=content,
             separator=separator,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.AppendMemory, request, timeout)
 
@@ -104,14 +104,14 @@ class Captures(Connected):
         It is sent in pieces and its hash is checked. Under an existing *key* it takes the place of what is there.
         """
         data = document.encode() if isinstance(document, str) else document
-        header = convert.header_to_proto(
+        header = to_proto.header_to_proto(
             fields,
             scope=self.scope,
             size_bytes=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             request_id=request_id or str(uuid4()),
-            on_duplicate=convert.named("on_duplicate", on_duplicate),
-            wait_for=convert.named("wait_for", wait_for),
+            on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         call = self._remote.memories.IngestDocument(
             _pieces(header, data), timeout=self._remote.timeout_seconds if timeout is None else timeout

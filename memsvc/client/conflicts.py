@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Unpack
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import ConflictPolicy, ConflictState, MemoryFields, Resolution, WaitFor
+from memsvc.client.request_types import ConflictPolicy, ConflictState, MemoryFields, Resolution, WaitFor
 from memsvc.v1 import conflicts_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
@@ -37,7 +37,7 @@ class Conflicts(Connected):
         The old one becomes DEPRECATED. A new one has its key, layer, kind, category, title, tags, importance and tier
         where it is given none.
         """
-        new = types.Memory(id=by) if by else convert.memory_to_proto(fields, content=content)
+        new = types.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
         request = pb.SupersedeMemoryRequest(
             scope=self.scope,
             id=memory_id,
@@ -45,8 +45,8 @@ class Conflicts(Connected):
             vector=vector,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
-            conflict_policy=convert.named("conflict_policy", conflict_policy),
+            wait_for=to_proto.named("wait_for", wait_for),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
         )
         return await self._remote.unary(self._remote.memories.SupersedeMemory, request, timeout)
 
@@ -70,7 +70,7 @@ class Conflicts(Connected):
         """
         request = pb.ListConflictsRequest(
             scope=self.scope,
-            states=[convert.named("states", state) for state in states],
+            states=[to_proto.named("states", state) for state in states],
             memory_id=memory_id,
             page_size=page_size,
         )
@@ -91,8 +91,8 @@ class Conflicts(Connected):
         request = pb.ResolveConflictRequest(
             scope=self.scope,
             conflict_id=conflict_id,
-            resolution=convert.named("resolution", resolution),
+            resolution=to_proto.named("resolution", resolution),
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.ResolveConflict, request, timeout)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import TimeRange, WaitFor
+from memsvc.client.request_types import TimeRange, WaitFor
 from memsvc.v1 import consolidation_pb2 as pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
 
@@ -37,7 +37,7 @@ class Consolidations(Connected):
             max_groups=max_groups,
             page_token=page_token,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.ConsolidateMemories, request, timeout)
 
@@ -61,7 +61,7 @@ class Consolidations(Connected):
             id=memory_id,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.UndoConsolidation, request, timeout)
 
@@ -86,10 +86,10 @@ class Consolidations(Connected):
             topic=topic,
             max_tokens=max_tokens,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         if time_range is not None:
-            request.time_range.CopyFrom(convert.time_range_to_proto("time_range", time_range))
+            request.time_range.CopyFrom(to_proto.time_range_to_proto("time_range", time_range))
         if month:
             request.month = month
         return await self._remote.unary(self._remote.lifecycle.SummarizePeriod, request, timeout)

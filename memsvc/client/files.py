@@ -16,10 +16,10 @@ from uuid import uuid4
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import Visibility
+from memsvc.client.request_types import Visibility
 from memsvc.v1 import file_service_pb2 as files
 
 PIECE_BYTES = 128 * 1024
@@ -57,9 +57,9 @@ class Files(Connected):
             name=name or (content.name if isinstance(content, Path) else ""),
             category=category_to_proto(category),
             media_type=media_type,
-            metadata=None if metadata is None else convert.struct_to_proto(metadata),
+            metadata=None if metadata is None else to_proto.struct_to_proto(metadata),
             ttl=None if ttl is None else _duration(ttl),
-            expire_time=None if expire_time is None else convert.timestamp_to_proto("expire_time", expire_time),
+            expire_time=None if expire_time is None else to_proto.timestamp_to_proto("expire_time", expire_time),
             request_id=request_id or str(uuid4()),
         )
         if not isinstance(content, bytes | Path):
@@ -138,7 +138,7 @@ class Files(Connected):
             categories=[category_to_proto(category) for category in categories],
             media_type=media_type,
             sha256=sha256,
-            visibility=convert.named("visibility", visibility),
+            visibility=to_proto.named("visibility", visibility),
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.files.ListFiles, request, timeout):
@@ -206,7 +206,7 @@ def category_to_proto(category: str | None) -> Any:
     """
     if category is None:
         return 0
-    return convert.enum_to_proto("category", files.FileCategory, "FILE_CATEGORY_", category)
+    return to_proto.enum_to_proto("category", files.FileCategory, "FILE_CATEGORY_", category)
 
 
 class _Sending:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import Filters
+from memsvc.client.request_types import Filters
 from memsvc.v1 import file_service_pb2 as files
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
@@ -38,10 +38,10 @@ class Finding(Connected):
             scope=self.scope,
             query=query,
             scopes=[
-                convert.enum_to_proto("scopes", searches.SearchAllScope, "SEARCH_ALL_SCOPE_", one) for one in scopes
+                to_proto.enum_to_proto("scopes", searches.SearchAllScope, "SEARCH_ALL_SCOPE_", one) for one in scopes
             ],
             limit=limit,
-            filter=convert.filter_to_proto(filters or {}),
+            filter=to_proto.filter_to_proto(filters or {}),
             include_files=include_files,
             consistency_token=consistency_token,
         )

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import WaitFor
+from memsvc.client.request_types import WaitFor
 from memsvc.v1 import history_pb2 as history
 
 
@@ -47,7 +47,7 @@ class History(Connected):
             revision=revision,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.RollbackMemory, request, timeout)
 
@@ -65,7 +65,7 @@ class History(Connected):
             scope=self.scope,
             name=name,
             note=note,
-            known_time=None if known_time is None else convert.timestamp_to_proto("known_time", known_time),
+            known_time=None if known_time is None else to_proto.timestamp_to_proto("known_time", known_time),
             request_id=request_id or str(uuid4()),
         )
         reply = await self._remote.unary(self._remote.lifecycle.CreateCheckpoint, request, timeout)
@@ -106,6 +106,6 @@ class History(Connected):
             checkpoint=checkpoint,
             dry_run=dry_run,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.RollbackToCheckpoint, request, timeout)

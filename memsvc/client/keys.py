@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from google.protobuf.duration_pb2 import Duration
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.v1 import keys_pb2 as pb
 
@@ -54,7 +54,7 @@ class Keys(Connected):
             request_id=request_id or str(uuid4()),
         )
         if expire_time is not None:
-            request.expire_time.CopyFrom(convert.timestamp_to_proto("expire_time", expire_time))
+            request.expire_time.CopyFrom(to_proto.timestamp_to_proto("expire_time", expire_time))
         if ttl is not None:
             duration = Duration()
             duration.FromTimedelta(ttl)

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import MaintenanceStep, WaitFor
+from memsvc.client.request_types import MaintenanceStep, WaitFor
 from memsvc.v1 import maintenance_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 
@@ -28,7 +28,7 @@ class Maintenance(Connected):
         of all users of the service. The last response has no step. Leaving the loop early ends the run.
         """
         scope = None if everybody else types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
-        numbers = [convert.enum_to_proto("steps", pb.MaintenanceStep, "MAINTENANCE_STEP_", name) for name in steps]
+        numbers = [to_proto.enum_to_proto("steps", pb.MaintenanceStep, "MAINTENANCE_STEP_", name) for name in steps]
         call = self._remote.lifecycle.RunMaintenance(
             pb.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
         )
@@ -55,6 +55,6 @@ class Maintenance(Connected):
             id=memory_id,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.ArchiveMemory, request, timeout)

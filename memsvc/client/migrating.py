@@ -7,7 +7,7 @@ from typing import Literal
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
 from memsvc.v1 import migration_pb2 as pb
@@ -34,7 +34,7 @@ class Migrations(Connected):
             target.postgresql_url = postgresql_url
         request = pb.MigrateBackendRequest(
             target=target,
-            action=convert.enum_to_proto("action", pb.MigrationAction, "MIGRATION_ACTION_", action),
+            action=to_proto.enum_to_proto("action", pb.MigrationAction, "MIGRATION_ACTION_", action),
             discard_changes=discard_changes,
         )
         call = self._remote.lifecycle.MigrateBackend(request)

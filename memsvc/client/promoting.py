@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import WaitFor
+from memsvc.client.request_types import WaitFor
 from memsvc.v1 import promotion_pb2 as pb
 
 
@@ -33,6 +33,6 @@ class Promotions(Connected):
             title=title,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.PromoteMemory, request, timeout)

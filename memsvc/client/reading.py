@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Unpack, cast
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import AsOf, Filters, Search, SearchOptions
+from memsvc.client.request_types import AsOf, Filters, Search, SearchOptions
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
@@ -33,7 +33,7 @@ class Reads(Connected):
         Raises:
             MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
         """
-        moment = convert.as_of_to_proto(as_of)
+        moment = to_proto.as_of_to_proto(as_of)
         by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
         by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
         reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
@@ -57,7 +57,7 @@ class Reads(Connected):
         **options: Unpack[SearchOptions],
     ) -> searches.SearchResponse:
         """Return the memories that fit a query, best first."""
-        request = convert.search_to_proto(self.scope, query, options)
+        request = to_proto.search_to_proto(self.scope, query, options)
         return await self._remote.unary(self._remote.searches.Search, request, timeout)
 
     async def search_many(
@@ -71,7 +71,7 @@ class Reads(Connected):
         for each in requested:
             options = dict(each)
             query = str(options.pop("query", ""))
-            requests.append(convert.search_to_proto(self.scope, query, cast("SearchOptions", options)))
+            requests.append(to_proto.search_to_proto(self.scope, query, cast("SearchOptions", options)))
         return await self._remote.unary(
             self._remote.searches.BatchSearch, searches.BatchSearchRequest(searches=requests), timeout
         )
@@ -91,10 +91,10 @@ class Reads(Connected):
         """
         request = memories.ListMemoriesRequest(
             scope=self.scope,
-            filter=convert.filter_to_proto(filters or {}),
+            filter=to_proto.filter_to_proto(filters or {}),
             order_by=order_by,
             page_size=page_size,
-            as_of=convert.as_of_to_proto(as_of),
+            as_of=to_proto.as_of_to_proto(as_of),
         )
         async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
             for memory in page.memories:

@@ -8,9 +8,9 @@ from datetime import date as calendar_date
 from datetime import datetime
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import Slot
+from memsvc.client.request_types import Slot
 from memsvc.v1 import reminders_pb2 as pb
 
 
@@ -33,9 +33,9 @@ class Reminders(Connected):
         """
         request = pb.ListDueRemindersRequest(
             scope=self.scope,
-            time=None if time is None else convert.timestamp_to_proto("time", time),
+            time=None if time is None else to_proto.timestamp_to_proto("time", time),
             time_zone=time_zone,
-            slot=convert.named("slot", slot),
+            slot=to_proto.named("slot", slot),
             overdue_days=overdue_days,
             page_size=page_size,
         )
@@ -60,8 +60,8 @@ class Reminders(Connected):
         request = pb.AcknowledgeReminderRequest(
             scope=self.scope,
             memory_id=memory_id,
-            date=convert.date_to_proto(date),
-            slot=convert.named("slot", slot),
+            date=to_proto.date_to_proto(date),
+            slot=to_proto.named("slot", slot),
             request_id=request_id or str(uuid4()),
         )
         return await self._remote.unary(self._remote.lifecycle.AcknowledgeReminder, request, timeout)

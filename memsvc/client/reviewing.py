@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import Filters, Verdict, WaitFor
+from memsvc.client.request_types import Filters, Verdict, WaitFor
 from memsvc.v1 import review_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 
@@ -22,7 +22,7 @@ class Reviews(Connected):
         """Yield the memories that wait for a review, newest first, fetching page by page."""
         request = pb.ListQuarantinedRequest(
             scope=self.scope,
-            filter=convert.filter_to_proto(filters or {}),
+            filter=to_proto.filter_to_proto(filters or {}),
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.memories.ListQuarantined, request, timeout):
@@ -47,9 +47,9 @@ class Reviews(Connected):
         request = pb.ReviewMemoryRequest(
             scope=self.scope,
             id=memory_id,
-            verdict=convert.enum_to_proto("verdict", pb.ReviewVerdict, "REVIEW_VERDICT_", verdict),
+            verdict=to_proto.enum_to_proto("verdict", pb.ReviewVerdict, "REVIEW_VERDICT_", verdict),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.ReviewMemory, request, timeout)

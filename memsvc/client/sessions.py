@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Literal, Required, TypedDict
 from uuid import uuid4
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.values import Role, WaitFor
+from memsvc.client.request_types import Role, WaitFor
 from memsvc.v1 import session_service_pb2 as sessions
 from memsvc.v1 import types_pb2 as types
 
@@ -67,7 +67,7 @@ class Sessions(Connected):
             token_limit=token_limit,
             auto_trim=_value("auto_trim", auto_trim),
             on_open=_value("on_open", on_open),
-            metadata=convert.struct_to_proto(metadata or {}),
+            metadata=to_proto.struct_to_proto(metadata or {}),
             request_id=request_id or str(uuid4()),
         )
         return (await self._remote.unary(self._remote.sessions.CreateSession, request, timeout)).session
@@ -85,7 +85,7 @@ class Sessions(Connected):
         request = sessions.AppendMessagesRequest(
             scope=self._session(session_id),
             messages=[_message_to_proto(message) for message in messages],
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
             request_id=request_id or str(uuid4()),
         )
         return await self._remote.unary(self._remote.sessions.AppendMessages, request, timeout)
@@ -143,7 +143,7 @@ class Sessions(Connected):
             scope=self._session(session_id),
             target_tokens=target_tokens,
             keep_rounds=keep_rounds,
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
             request_id=request_id or str(uuid4()),
         )
         return await self._remote.unary(self._remote.sessions.TrimSession, request, timeout)
@@ -190,7 +190,7 @@ _ENUMS = {
 
 def _value(field: str, name: str | None) -> Any:
     kind, prefix = _ENUMS[field]
-    return 0 if name is None else convert.enum_to_proto(field, kind, prefix, name)
+    return 0 if name is None else to_proto.enum_to_proto(field, kind, prefix, name)
 
 
 def _message_to_proto(message: SessionMessage | sessions.NewMessage) -> sessions.NewMessage:
@@ -199,13 +199,13 @@ def _message_to_proto(message: SessionMessage | sessions.NewMessage) -> sessions
     given: dict[str, Any] = dict(message)
     given["role"] = _value("role", given["role"])
     if "time" in given:
-        given["time"] = convert.timestamp_to_proto("time", given["time"])
+        given["time"] = to_proto.timestamp_to_proto("time", given["time"])
     if "metadata" in given:
-        given["metadata"] = convert.struct_to_proto(given["metadata"])
+        given["metadata"] = to_proto.struct_to_proto(given["metadata"])
     given["tool_calls"] = [_tool_call_to_proto(call) for call in given.get("tool_calls", ())]
     return sessions.NewMessage(**given)
 
 
 def _tool_call_to_proto(call: ToolCall) -> sessions.ToolCall:
-    arguments = convert.struct_to_proto(call.get("arguments", {}))
+    arguments = to_proto.struct_to_proto(call.get("arguments", {}))
     return sessions.ToolCall(id=call.get("id", ""), name=call["name"], arguments=arguments)

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import WaitFor
+from memsvc.client.request_types import WaitFor
 from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
 from memsvc.v1 import types_pb2 as types
 
@@ -47,7 +47,7 @@ class Transfers(Connected):
         *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
         be sent again.
         """
-        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=convert.named("wait_for", wait_for))
+        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
         sending = _Sending(header, pieces)
         call = self._remote.lifecycle.ImportUser(sending.requests())
         try:

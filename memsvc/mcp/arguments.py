@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from memsvc.client.values import Kind, SearchMode
+from memsvc.client.request_types import Kind, SearchMode
 from memsvc.domain import limits
 from memsvc.domain.citations import CITATION
 from memsvc.mcp.schemas import Arguments

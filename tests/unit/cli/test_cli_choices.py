@@ -8,26 +8,26 @@ from typing import Any, get_args
 import pytest
 
 from memsvc.cli import choices
-from memsvc.client import sessions, values
+from memsvc.client import request_types, sessions
 
 
 @pytest.mark.parametrize(
     ("choice", "names"),
     [
-        (choices.Layer, values.Layer),
-        (choices.Kind, values.Kind),
-        (choices.Mode, values.SearchMode),
-        (choices.OnDuplicate, values.OnDuplicate),
-        (choices.Index, values.Index),
-        (choices.MaintenanceStep, values.MaintenanceStep),
-        (choices.ConflictPolicy, values.ConflictPolicy),
-        (choices.ConflictState, values.ConflictState),
-        (choices.Resolution, values.Resolution),
-        (choices.Role, values.Role),
+        (choices.Layer, request_types.Layer),
+        (choices.Kind, request_types.Kind),
+        (choices.Mode, request_types.SearchMode),
+        (choices.OnDuplicate, request_types.OnDuplicate),
+        (choices.Index, request_types.Index),
+        (choices.MaintenanceStep, request_types.MaintenanceStep),
+        (choices.ConflictPolicy, request_types.ConflictPolicy),
+        (choices.ConflictState, request_types.ConflictState),
+        (choices.Resolution, request_types.Resolution),
+        (choices.Role, request_types.Role),
         (choices.SessionState, sessions.SessionState),
-        (choices.Origin, values.Origin),
-        (choices.Verdict, values.Verdict),
-        (choices.ContextSection, values.Section),
+        (choices.Origin, request_types.Origin),
+        (choices.Verdict, request_types.Verdict),
+        (choices.ContextSection, request_types.Section),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

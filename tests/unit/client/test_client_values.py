@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from memsvc.client import Changes, Filters, MemoryFields, SearchOptions, convert, values
+from memsvc.client import Changes, Filters, MemoryFields, SearchOptions, request_types, to_proto
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
@@ -31,17 +31,17 @@ OUTPUT_ONLY = {
 @pytest.mark.parametrize(
     ("literal", "enum", "prefix"),
     [
-        (values.Layer, types.MemoryLayer, "MEMORY_LAYER_"),
-        (values.Kind, types.MemoryKind, "MEMORY_KIND_"),
-        (values.Tier, types.MemoryTier, "MEMORY_TIER_"),
-        (values.Status, types.MemoryStatus, "MEMORY_STATUS_"),
-        (values.WaitFor, types.WaitFor, "WAIT_FOR_"),
-        (values.OnDuplicate, types.OnDuplicate, "ON_DUPLICATE_"),
-        (values.Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY_"),
-        (values.TimeField, types.TimeField, "TIME_FIELD_"),
-        (values.SearchMode, searches.SearchMode, "SEARCH_MODE_"),
-        (values.Index, lifecycle.IndexKind, "INDEX_KIND_"),
-        (values.ReindexMode, lifecycle.ReindexMode, "REINDEX_MODE_"),
+        (request_types.Layer, types.MemoryLayer, "MEMORY_LAYER_"),
+        (request_types.Kind, types.MemoryKind, "MEMORY_KIND_"),
+        (request_types.Tier, types.MemoryTier, "MEMORY_TIER_"),
+        (request_types.Status, types.MemoryStatus, "MEMORY_STATUS_"),
+        (request_types.WaitFor, types.WaitFor, "WAIT_FOR_"),
+        (request_types.OnDuplicate, types.OnDuplicate, "ON_DUPLICATE_"),
+        (request_types.Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY_"),
+        (request_types.TimeField, types.TimeField, "TIME_FIELD_"),
+        (request_types.SearchMode, searches.SearchMode, "SEARCH_MODE_"),
+        (request_types.Index, lifecycle.IndexKind, "INDEX_KIND_"),
+        (request_types.ReindexMode, lifecycle.ReindexMode, "REINDEX_MODE_"),
     ],
 )
 def test_names_are_those_of_the_api(literal: Any, enum: Any, prefix: str) -> None:
@@ -53,7 +53,7 @@ def test_names_are_those_of_the_api(literal: Any, enum: Any, prefix: str) -> Non
 
 def test_every_field_of_a_memory_can_be_given() -> None:
     """What the API takes, the client takes; the scope's parts stand for themselves."""
-    given = set(MemoryFields.__annotations__) - set(convert.SCOPE_FIELDS) | {"content", "status", "scope"}
+    given = set(MemoryFields.__annotations__) - set(to_proto.SCOPE_FIELDS) | {"content", "status", "scope"}
 
     assert given == field_names(types.Memory) - OUTPUT_ONLY
     assert set(Changes.__annotations__) - set(MemoryFields.__annotations__) == {"content", "status", "vector"}
@@ -77,7 +77,7 @@ def field_names(message: Any) -> set[str]:
 
 def test_memory_is_converted_field_by_field() -> None:
     """Plain values become the messages of the API."""
-    memory = convert.memory_to_proto(
+    memory = to_proto.memory_to_proto(
         {
             "layer": "CORE",
             "tags": ["a"],
@@ -106,14 +106,14 @@ def test_memory_is_converted_field_by_field() -> None:
 
 def test_keywords_without_weights_weigh_one() -> None:
     """A list of words is enough."""
-    memory = convert.memory_to_proto({"keywords": ["tea", "cup"]})
+    memory = to_proto.memory_to_proto({"keywords": ["tea", "cup"]})
 
     assert [(keyword.term, keyword.weight) for keyword in memory.keywords] == [("tea", 1.0), ("cup", 1.0)]
 
 
 def test_filter_is_converted_field_by_field() -> None:
     """Ranges, enums and metadata become the messages of the API."""
-    wanted = convert.filter_to_proto(
+    wanted = to_proto.filter_to_proto(
         {
             "kinds": ["NOTE", "TASK"],
             "create_time": (None, datetime(2026, 1, 2, tzinfo=UTC)),
@@ -140,19 +140,19 @@ def test_filter_is_converted_field_by_field() -> None:
 def test_moment_without_a_zone_is_refused() -> None:
     """Nobody can say which moment it is."""
     with pytest.raises(ValueError, match="event_time: 2026-01-02T00:00:00 needs a time zone"):
-        convert.memory_to_proto({"event_time": datetime(2026, 1, 2)})  # noqa: DTZ001 - that is the point
+        to_proto.memory_to_proto({"event_time": datetime(2026, 1, 2)})  # noqa: DTZ001 - that is the point
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
     """A typing error is told with what would be right."""
     with pytest.raises(ValueError, match="mode: 'FUZZY' is none of HYBRID, SEMANTIC, KEYWORD"):
-        convert.named("mode", "FUZZY")
+        to_proto.named("mode", "FUZZY")
 
 
 def test_messages_pass_through_batches() -> None:
     """A batch takes messages as well as plain values."""
     drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types.Memory(content="b")]
 
-    items = [convert.batch_memory_to_proto(draft) for draft in drafts]
+    items = [to_proto.batch_memory_to_proto(draft) for draft in drafts]
 
     assert [(item.memory.content, list(item.vector)) for item in items] == [("a", [1.0]), ("b", [])]

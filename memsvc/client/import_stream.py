@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import grpc
 
-from memsvc.client.convert import batch_memory_to_proto
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import Draft
+from memsvc.client.request_types import Draft
+from memsvc.client.to_proto import batch_memory_to_proto
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
 

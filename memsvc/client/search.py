@@ -8,10 +8,10 @@ from typing import Any, TypeVar, Unpack
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import ContextOptions, SearchOptions
+from memsvc.client.request_types import ContextOptions, SearchOptions
 from memsvc.v1 import context_pb2 as contexts
 from memsvc.v1 import search_service_pb2 as searches
 
@@ -33,7 +33,7 @@ class Contexts(Connected):
 
         A stream that broke off is resumed by the *cursor* of its last event; all else is ignored then.
         """
-        fields = {"cursor": cursor} if cursor else convert.context_fields(query, options)
+        fields = {"cursor": cursor} if cursor else to_proto.context_fields(query, options)
         request = contexts.BuildContextRequest(scope=self.scope, **fields)
         async for event in _events(self._remote.searches.BuildContext(request, timeout=timeout)):
             yield event
@@ -46,7 +46,7 @@ class Contexts(Connected):
         **options: Unpack[ContextOptions],
     ) -> contexts.RenderContextResponse:
         """Return a context as one Markdown text, ready for a prompt."""
-        request = contexts.RenderContextRequest(scope=self.scope, **convert.context_fields(query, options))
+        request = contexts.RenderContextRequest(scope=self.scope, **to_proto.context_fields(query, options))
         return await self._remote.unary(self._remote.searches.RenderContext, request, timeout)
 
     async def load_core(
@@ -64,7 +64,7 @@ class Contexts(Connected):
         **options: Unpack[SearchOptions],
     ) -> AsyncGenerator[searches.StreamSearchResponse, None]:
         """Yield what words find as soon as it is known, where they find something, and then what `search` returns."""
-        request = searches.StreamSearchRequest(search=convert.search_to_proto(self.scope, query, options))
+        request = searches.StreamSearchRequest(search=to_proto.search_to_proto(self.scope, query, options))
         async for answer in _events(self._remote.searches.StreamSearch(request, timeout=timeout)):
             yield answer
 

@@ -9,10 +9,10 @@ from typing import TypedDict, Unpack
 
 import grpc
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import Index, ReindexMode
+from memsvc.client.request_types import Index, ReindexMode
 from memsvc.v1 import integrity_pb2 as integrity
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle
 
@@ -72,8 +72,8 @@ class Upkeep(Connected):
         Leaving the loop early stops it.
         """
         request = lifecycle.ReindexRequest(
-            indexes=[convert.enum_to_proto("indexes", lifecycle.IndexKind, "INDEX_KIND_", name) for name in indexes],
-            mode=convert.enum_to_proto("mode", lifecycle.ReindexMode, "REINDEX_MODE_", mode),
+            indexes=[to_proto.enum_to_proto("indexes", lifecycle.IndexKind, "INDEX_KIND_", name) for name in indexes],
+            mode=to_proto.enum_to_proto("mode", lifecycle.ReindexMode, "REINDEX_MODE_", mode),
         )
         call = self._remote.lifecycle.Reindex(request)
         try:

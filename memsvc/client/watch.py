@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.values import Filters, WatchStart
+from memsvc.client.request_types import Filters, WatchStart
 from memsvc.v1 import watch_pb2 as pb
 
 FIRST_PAUSE_SECONDS = 0.1
@@ -46,9 +46,9 @@ class Watches(Connected):
         """
         request = pb.WatchMemoriesRequest(
             scope=self.scope,
-            filter=convert.filter_to_proto(filters or {}),
+            filter=to_proto.filter_to_proto(filters or {}),
             cursor=cursor,
-            start=convert.enum_to_proto("start", pb.WatchStart, "WATCH_START_", start),
+            start=to_proto.enum_to_proto("start", pb.WatchStart, "WATCH_START_", start),
             heartbeat_interval=_duration(heartbeat_seconds),
         )
         clock = asyncio.get_running_loop().time

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.client.values import (
+from memsvc.client.request_types import (
     AsOf,
     ContextOptions,
     DocumentFields,

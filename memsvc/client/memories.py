@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from memsvc.client import convert
+from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.client.upload import Upload
-from memsvc.client.values import Changes, ConflictPolicy, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
+from memsvc.client.import_stream import Upload
+from memsvc.client.request_types import Changes, ConflictPolicy, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
 
@@ -41,12 +41,12 @@ class Writes(Connected):
         """
         request = memories.CreateMemoryRequest(
             scope=self.scope,
-            memory=convert.memory_to_proto(fields, content=content),
+            memory=to_proto.memory_to_proto(fields, content=content),
             vector=vector,
             request_id=request_id or str(uuid4()),
-            on_duplicate=convert.named("on_duplicate", on_duplicate),
-            conflict_policy=convert.named("conflict_policy", conflict_policy),
-            wait_for=convert.named("wait_for", wait_for),
+            on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.CreateMemory, request, timeout)
 
@@ -63,11 +63,11 @@ class Writes(Connected):
         """Store 1 to 1 000 memories in one transaction. A bad one fails alone: see the status of its result."""
         request = memories.BatchCreateMemoriesRequest(
             scope=self.scope,
-            memories=[convert.batch_memory_to_proto(draft) for draft in drafts],
+            memories=[to_proto.batch_memory_to_proto(draft) for draft in drafts],
             request_id=request_id or str(uuid4()),
-            on_duplicate=convert.named("on_duplicate", on_duplicate),
-            conflict_policy=convert.named("conflict_policy", conflict_policy),
-            wait_for=convert.named("wait_for", wait_for),
+            on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.BatchCreateMemories, request, timeout)
 
@@ -90,9 +90,9 @@ class Writes(Connected):
         header = memories.ImportHeader(
             scope=self.scope,
             request_id=request_id or str(uuid4()),
-            on_duplicate=convert.named("on_duplicate", on_duplicate),
-            conflict_policy=convert.named("conflict_policy", conflict_policy),
-            wait_for=convert.named("wait_for", wait_for),
+            on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         async for progress in Upload(self._remote.memories.ImportMemories, header, drafts).run():
             yield progress
@@ -121,13 +121,13 @@ class Writes(Connected):
         mask = [*(name for name in given if memory_id or name != "key"), *clear]
         request = memories.UpdateMemoryRequest(
             scope=self.scope,
-            memory=convert.memory_to_proto(MemoryFields(), id=memory_id, **given),
+            memory=to_proto.memory_to_proto(MemoryFields(), id=memory_id, **given),
             update_mask=FieldMask(paths=mask),
             vector=vector,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
-            conflict_policy=convert.named("conflict_policy", conflict_policy),
+            wait_for=to_proto.named("wait_for", wait_for),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
         )
         return await self._remote.unary(self._remote.memories.UpdateMemory, request, timeout)
 
@@ -148,7 +148,7 @@ class Writes(Connected):
             hard=hard,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.DeleteMemory, request, timeout)
 
@@ -167,6 +167,6 @@ class Writes(Connected):
             id=memory_id,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
-            wait_for=convert.named("wait_for", wait_for),
+            wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.RestoreMemory, request, timeout)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from memsvc.client.asynchronous import AsyncMemsvc
+from memsvc.client.async_client import AsyncMemsvc
 from memsvc.client.channel import DEFAULT_ADDRESS, Tls
 
 P = ParamSpec("P")
