@@ -8,38 +8,38 @@ from typing import Annotated
 import typer
 
 from memsvc.cli import (
-    bridging,
-    capturing,
+    backends,
+    capture,
     changes,
-    choosing,
     conflicts,
-    consolidating,
-    contexts,
+    consolidate,
+    context,
     demo,
+    diagnostics,
     files,
     finding,
     flushing,
     health,
     history,
-    importing,
+    import_memories,
     integrity,
     keys,
-    lifecycle,
-    maintaining,
+    maintenance,
+    mcp,
     memories,
-    migrating,
-    process,
+    migrate,
     projects,
-    reminding,
-    searching,
+    reminders,
+    search,
+    serve,
     sessions,
     settings,
-    transferring,
+    user_data,
     vault,
     vault_watching,
-    watching,
+    watch,
 )
-from memsvc.cli.failures import PIPE_CLOSED, abandon_stdout
+from memsvc.cli.errors import PIPE_CLOSED, abandon_stdout
 
 app = typer.Typer(
     name="memsvc",
@@ -50,8 +50,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(process.serve)
-app.command()(process.check)
+app.command()(serve.serve)
+app.command()(serve.check)
 app.command()(health.health)
 app.command()(demo.demo)
 app.command()(memories.add)
@@ -61,17 +61,17 @@ app.command()(changes.update)
 app.command()(changes.delete)
 app.command()(changes.restore)
 app.command()(changes.promote)
-app.command()(consolidating.consolidate)
-app.command("undo-consolidation")(consolidating.undo_consolidation)
-app.command()(consolidating.summarize)
-app.command()(maintaining.archive)
+app.command()(consolidate.consolidate)
+app.command("undo-consolidation")(consolidate.undo_consolidation)
+app.command()(consolidate.summarize)
+app.command()(maintenance.archive)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
-app.command()(searching.search)
-app.command()(capturing.capture)
+app.command()(search.search)
+app.command()(capture.capture)
 app.command()(flushing.flush)
-app.command()(capturing.append)
-app.command()(capturing.ingest)
+app.command()(capture.append)
+app.command()(capture.ingest)
 app.add_typer(sessions.app, name="session")
 files.app.command("search")(finding.search_files)
 files.app.command("resolve")(finding.resolve)
@@ -79,29 +79,29 @@ app.add_typer(files.app, name="file")
 app.command("history")(history.revisions)
 app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
-app.command()(contexts.context)
-app.command()(contexts.load)
-app.command("mcp")(bridging.mcp)
-app.command("import")(importing.import_memories)
-app.command()(transferring.export)
-app.command()(transferring.import_user)
-app.command()(transferring.erase)
-app.command()(transferring.backup)
-app.command()(migrating.migrate_backend)
-app.command()(watching.watch)
-app.add_typer(watching.quarantine, name="quarantine")
+app.command()(context.context)
+app.command()(context.load)
+app.command("mcp")(mcp.mcp)
+app.command("import")(import_memories.import_memories)
+app.command()(user_data.export)
+app.command()(user_data.import_user)
+app.command()(user_data.erase)
+app.command()(user_data.backup)
+app.command()(migrate.migrate_backend)
+app.command()(watch.watch)
+app.add_typer(watch.quarantine, name="quarantine")
 vault.app.command("watch")(vault_watching.watch)
 app.add_typer(vault.app, name="vault")
-app.add_typer(reminding.app, name="reminders")
-app.command()(lifecycle.stats)
-app.command()(lifecycle.perf)
-app.command()(lifecycle.diagnose)
-app.command()(lifecycle.reindex)
+app.add_typer(reminders.app, name="reminders")
+app.command()(diagnostics.stats)
+app.command()(diagnostics.perf)
+app.command()(diagnostics.diagnose)
+app.command()(diagnostics.reindex)
 app.command()(integrity.check_integrity)
-app.command()(maintaining.maintain)
+app.command()(maintenance.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)
-app.command()(choosing.backends)
+app.command()(backends.backends)
 app.command()(settings.settings)
 app.command()(projects.project)
 

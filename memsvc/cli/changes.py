@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Kind, Layer
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError
-from memsvc.cli.inputs import given_text, in_utc
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Kind, Layer
+from memsvc.cli.errors import CommandError
 from memsvc.cli.output import write, write_json
-from memsvc.cli.transferring import restore_backup
+from memsvc.cli.parsing import given_text, in_utc
+from memsvc.cli.user_data import restore_backup
 
 if TYPE_CHECKING:
     from memsvc.client import Changes

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import ConflictState, Resolution
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.inputs import given_text
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import ConflictState, Resolution
 from memsvc.cli.output import shortened, write, write_json, write_table
+from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
     from memsvc.v1 import conflicts_pb2 as pb

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError, say
-from memsvc.cli.inputs import STDIN
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import CommandError, say
 from memsvc.cli.output import local_time, write, write_json, write_table
+from memsvc.cli.parsing import STDIN
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:

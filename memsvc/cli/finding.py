@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, say
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import FAILED, say
 from memsvc.cli.output import write_json, write_table
-from memsvc.cli.searching import show_hits
+from memsvc.cli.search import show_hits
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:

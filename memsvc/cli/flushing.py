@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memsvc.cli.capturing import TEXT_WIDTH, say_redactions
+from memsvc.cli.capture import TEXT_WIDTH, say_redactions
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError, say
-from memsvc.cli.inputs import STDIN, stdin_lines, utf8_lines
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import CommandError, say
 from memsvc.cli.output import shortened, write, write_json, write_table
+from memsvc.cli.parsing import STDIN, stdin_lines, utf8_lines
 
 if TYPE_CHECKING:
     from memsvc.v1 import capture_pb2 as messages

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from memsvc.cli.choices import KeyRole
-from memsvc.cli.connecting import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
-from memsvc.cli.failures import say, told
+from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.enums import KeyRole
+from memsvc.cli.errors import say, told
 from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:

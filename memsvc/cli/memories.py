@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.inputs import given_text, in_utc
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
-from memsvc.cli.reminding import reminding, shown_reminder
+from memsvc.cli.parsing import given_text, in_utc
+from memsvc.cli.reminders import reminding, shown_reminder
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory

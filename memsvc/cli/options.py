@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.choices import Kind, Layer
-from memsvc.cli.inputs import in_utc
+from memsvc.cli.enums import Kind, Layer
+from memsvc.cli.parsing import in_utc
 
 if TYPE_CHECKING:
     from memsvc.client import Filters, request_types

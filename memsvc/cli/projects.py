@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli.connecting import project_of
-from memsvc.cli.failures import told
+from memsvc.cli.connection import project_of
+from memsvc.cli.errors import told
 from memsvc.cli.output import write
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.choices import Role, SessionState
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.inputs import given_text
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Role, SessionState
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
+from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
     from memsvc.client import sessions as client_sessions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.failures import CommandError, say, told
+from memsvc.cli.errors import CommandError, say, told
 from memsvc.cli.output import write, write_table
 
 if TYPE_CHECKING:

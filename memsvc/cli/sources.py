@@ -11,9 +11,9 @@ from typing import IO
 
 from google.protobuf.json_format import Parse, ParseError
 
-from memsvc.cli.choices import ImportFormat
-from memsvc.cli.failures import CommandError
-from memsvc.cli.inputs import stdin_lines, utf8_lines
+from memsvc.cli.enums import ImportFormat
+from memsvc.cli.errors import CommandError
+from memsvc.cli.parsing import stdin_lines, utf8_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
 from memsvc.text.markdown import BlockKind, blocks

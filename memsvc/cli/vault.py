@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import FAILED
 from memsvc.cli.output import progress_bar, write, write_json
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
+from memsvc.cli.connection import Session, connected
 from memsvc.cli.output import flush, write, write_json
 from memsvc.cli.vault import Everybody, line_of
 

@@ -86,7 +86,7 @@ def run(report: Path, arguments: list[str]) -> None:
             buster.functions[name].deactivate()
     for function in buster.functions.values():
         # Before the first call is answered.
-        function.can_block_in("memsvc/cli/process.py", "_write_whole")
+        function.can_block_in("memsvc/cli/serve.py", "_write_whole")
     sys.argv = ["memsvc", *arguments]
     try:
         main()

@@ -7,27 +7,27 @@ from typing import Any, get_args
 
 import pytest
 
-from memsvc.cli import choices
+from memsvc.cli import enums
 from memsvc.client import request_types, sessions
 
 
 @pytest.mark.parametrize(
     ("choice", "names"),
     [
-        (choices.Layer, request_types.Layer),
-        (choices.Kind, request_types.Kind),
-        (choices.Mode, request_types.SearchMode),
-        (choices.OnDuplicate, request_types.OnDuplicate),
-        (choices.Index, request_types.Index),
-        (choices.MaintenanceStep, request_types.MaintenanceStep),
-        (choices.ConflictPolicy, request_types.ConflictPolicy),
-        (choices.ConflictState, request_types.ConflictState),
-        (choices.Resolution, request_types.Resolution),
-        (choices.Role, request_types.Role),
-        (choices.SessionState, sessions.SessionState),
-        (choices.Origin, request_types.Origin),
-        (choices.Verdict, request_types.Verdict),
-        (choices.ContextSection, request_types.Section),
+        (enums.Layer, request_types.Layer),
+        (enums.Kind, request_types.Kind),
+        (enums.Mode, request_types.SearchMode),
+        (enums.OnDuplicate, request_types.OnDuplicate),
+        (enums.Index, request_types.Index),
+        (enums.MaintenanceStep, request_types.MaintenanceStep),
+        (enums.ConflictPolicy, request_types.ConflictPolicy),
+        (enums.ConflictState, request_types.ConflictState),
+        (enums.Resolution, request_types.Resolution),
+        (enums.Role, request_types.Role),
+        (enums.SessionState, sessions.SessionState),
+        (enums.Origin, request_types.Origin),
+        (enums.Verdict, request_types.Verdict),
+        (enums.ContextSection, request_types.Section),
     ],
 )
 def test_choices_are_those_of_the_client(choice: type[StrEnum], names: Any) -> None:

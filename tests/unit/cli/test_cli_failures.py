@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
-from memsvc.cli.failures import call_line
+from memsvc.cli.errors import call_line
 from memsvc.client import MemsvcCallError, Violation
 from memsvc.server.addresses import is_local
 

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 from memsvc.cli.demo import LEAST_MEMORIES, demo_conversation
-from memsvc.cli.demo_questions import QUESTIONS
+from memsvc.cli.demo.questions import QUESTIONS
 
 CHINESE = re.compile(r"[一-鿿]")
 ENGLISH = re.compile(r"[A-Za-z]{3,}")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import memsvc
-from memsvc.cli.failures import CommandError
+from memsvc.cli.errors import CommandError
 
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connecting import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
-from memsvc.cli.failures import CommandError, say, told
+from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.errors import CommandError, say, told
 from memsvc.cli.keys import DEFAULT_ADDRESS, Address, AsJson, Config, DataDir
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 

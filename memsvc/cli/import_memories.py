@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import typer
 
-from memsvc.cli.choices import ImportFormat, OnDuplicate
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, say
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import ImportFormat, OnDuplicate
+from memsvc.cli.errors import FAILED, say
 from memsvc.cli.output import progress_bar, write, write_json
 
 if TYPE_CHECKING:

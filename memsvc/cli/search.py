@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Mode
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import say
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Mode
+from memsvc.cli.errors import say
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import DocumentKind, OnDuplicate, Role
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError, say
-from memsvc.cli.inputs import given_text
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import DocumentKind, OnDuplicate, Role
+from memsvc.cli.errors import CommandError, say
 from memsvc.cli.output import shortened, write, write_json, write_table
+from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.choices import Index
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, say
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Index
+from memsvc.cli.errors import FAILED, say
 from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:

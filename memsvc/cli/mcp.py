@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import CommandError
 
 
 def _serve(  # noqa: PLR0913 - an option each

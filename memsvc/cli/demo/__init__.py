@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.failures import FAILED, CommandError, told
+from memsvc.cli.errors import FAILED, CommandError, told
 from memsvc.cli.output import MILLI, date_of, highlighted, milliseconds, progress_bar, shortened, write, write_table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memsvc.cli.demo_questions import Question
+    from memsvc.cli.demo.questions import Question
     from memsvc.client import Memsvc
     from memsvc.v1 import search_service_pb2 as searches
     from memsvc.v1 import types_pb2 as types
@@ -41,7 +41,7 @@ def demo(
     every search found what it should.
     """
     with told(), ExitStack() as stack:
-        from memsvc.cli.demo_server import demo_server  # noqa: PLC0415 - a quick start
+        from memsvc.cli.demo.server import demo_server  # noqa: PLC0415 - a quick start
         from memsvc.client import Memsvc  # noqa: PLC0415
 
         directory = _directory(keep, stack)
@@ -76,8 +76,8 @@ def _directory(keep: Path | None, stack: ExitStack) -> Path:
 
 def _story(client: Memsvc) -> list[str]:
     """Do everything in its order; return what was not as expected."""
-    from memsvc.cli.demo_questions import QUESTIONS  # noqa: PLC0415 - a quick start
-    from memsvc.cli.demo_writes import show_filter, show_writes  # noqa: PLC0415
+    from memsvc.cli.demo.questions import QUESTIONS  # noqa: PLC0415 - a quick start
+    from memsvc.cli.demo.writes import show_filter, show_writes  # noqa: PLC0415
 
     failures = _import(client)
     ranks = []
@@ -144,7 +144,7 @@ def demo_documents() -> list[types.Memory]:
 
 def _ask(client: Memsvc, question: Question) -> int:
     """Search, show the hits, and return the place of the answer, counted from 1, or 0."""
-    from memsvc.cli.demo_questions import TOP  # noqa: PLC0415 - a quick start
+    from memsvc.cli.demo.questions import TOP  # noqa: PLC0415 - a quick start
 
     begun = perf_counter()
     reply = client.search(question.query, mode=question.mode, limit=TOP, explain=True, snippet_chars=SNIPPET_CHARS)

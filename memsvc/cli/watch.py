@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Verdict
-from memsvc.cli.connecting import Session, connected
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Verdict
 from memsvc.cli.output import date_of, flush, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memsvc.cli.failures import FAILED, CommandError, told
+from memsvc.cli.errors import FAILED, CommandError, told
 from memsvc.cli.output import MILLI, flush, write, write_table
 
 if TYPE_CHECKING:

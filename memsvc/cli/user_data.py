@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, CommandError, say
-from memsvc.cli.inputs import STDIN
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import FAILED, CommandError, say
 from memsvc.cli.output import progress_bar, write, write_json, write_table
+from memsvc.cli.parsing import STDIN
 
 if TYPE_CHECKING:
     from memsvc.v1 import erasure_pb2, transfer_pb2

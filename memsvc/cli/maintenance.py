@@ -8,9 +8,9 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.changes import MemoryId, Revision, refuse_unnamed
-from memsvc.cli.choices import MaintenanceStep
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import FAILED, say
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import MaintenanceStep
+from memsvc.cli.errors import FAILED, say
 from memsvc.cli.output import milliseconds, progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:

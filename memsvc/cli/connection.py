@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from memsvc.cli.failures import CommandError, told
-from memsvc.cli.inputs import require_utf8
+from memsvc.cli.errors import CommandError, told
+from memsvc.cli.parsing import require_utf8
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc, Project, Tls

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.choices import Slot
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError, say
-from memsvc.cli.inputs import in_utc
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.enums import Slot
+from memsvc.cli.errors import CommandError, say
 from memsvc.cli.output import shortened, write, write_json, write_table
+from memsvc.cli.parsing import in_utc
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, request_types

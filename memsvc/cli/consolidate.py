@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connecting import Session, connected
-from memsvc.cli.failures import CommandError
-from memsvc.cli.inputs import in_utc
+from memsvc.cli.connection import Session, connected
+from memsvc.cli.errors import CommandError
 from memsvc.cli.output import shortened, write, write_json, write_table
+from memsvc.cli.parsing import in_utc
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc

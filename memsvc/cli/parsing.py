@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from memsvc.cli.failures import CommandError
+from memsvc.cli.errors import CommandError
 
 STDIN = "-"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from memsvc.cli.failures import told
+from memsvc.cli.errors import told
 from memsvc.cli.output import write, write_table
-from memsvc.cli.process import AsJson, Config, read_settings
+from memsvc.cli.serve import AsJson, Config, read_settings
 
 
 def backends(
