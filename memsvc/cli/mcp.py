@@ -32,7 +32,7 @@ def _serve(  # noqa: PLR0913 - an option each
     if find_spec("mcp") is None:
         message = "MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again."
         raise CommandError(message)
-    from memsvc.mcp.place import Place  # noqa: PLC0415
+    from memsvc.mcp.scope import Place  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415
 
     _check_zone(time_zone)

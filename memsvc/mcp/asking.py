@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from memsvc.mcp.link import Link
+from memsvc.mcp.connection import Link
 from memsvc.mcp.schemas import Answer
 
 Progress = Callable[[float, str], Awaitable[None]]

@@ -7,9 +7,9 @@ from mcp import types as mcp
 
 from memsvc.client import MemsvcCallError
 from memsvc.domain import limits
-from memsvc.mcp.failures import call_failed
-from memsvc.mcp.link import Link
-from memsvc.mcp.showing import DATA, described, lines, shown, whole
+from memsvc.mcp.connection import Link
+from memsvc.mcp.errors import call_failed
+from memsvc.mcp.formatting import DATA, described, lines, shown, whole
 
 CORE = "memsvc://core"
 MEMORY = "memsvc://memory/"

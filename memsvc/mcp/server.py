@@ -18,10 +18,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from memsvc.mcp import instructions, resources
-from memsvc.mcp.link import Link, linked
-from memsvc.mcp.place import Place
+from memsvc.mcp.connection import Link, linked
+from memsvc.mcp.scope import Place
+from memsvc.mcp.subscriptions import Updates, updates
 from memsvc.mcp.tools import OfferedTool, called, offered
-from memsvc.mcp.updates import Updates, updates
 
 
 @dataclass(frozen=True, slots=True)

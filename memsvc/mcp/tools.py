@@ -11,10 +11,10 @@ from mcp import types as mcp
 from pydantic import ValidationError
 
 from memsvc.client import MemsvcCallError
-from memsvc.mcp import answers, arguments, reading, writing
+from memsvc.mcp import read_tools, tool_inputs, tool_outputs, write_tools
 from memsvc.mcp.asking import Asked, Progress, Reply
-from memsvc.mcp.failures import call_failed, refused
-from memsvc.mcp.link import Link
+from memsvc.mcp.connection import Link
+from memsvc.mcp.errors import call_failed, refused
 from memsvc.mcp.schemas import Answer, Arguments, schema_of
 
 Work = Callable[[Asked, Any], Awaitable[Reply]]
@@ -40,7 +40,7 @@ class OfferedTool:
 
     name: str
     description: str
-    arguments: type[Arguments]
+    tool_inputs: type[Arguments]
     answer: type[Answer] | None
     hints: mcp.ToolAnnotations
     work: Work
@@ -66,70 +66,70 @@ TOOLS = (
         "context",
         "What is known for the task at hand, as Markdown: rules that always hold, and what fits the query. Call it "
         "once when a conversation or task begins.",
-        arguments.Context,
+        tool_inputs.Context,
         None,
         READS,
-        reading.context,
+        read_tools.context,
     ),
     OfferedTool(
         "recall",
         "Search memories by meaning and words, in any language. Use it before you answer what may depend on earlier "
         "conversations.",
-        arguments.Recall,
-        answers.Shows,
+        tool_inputs.Recall,
+        tool_outputs.Shows,
         READS,
-        reading.recall,
+        read_tools.recall,
     ),
     OfferedTool(
         "remember",
         "Store what will matter later: a preference, decision with its reason, lasting fact, plan. No secrets. Equal "
         "content is stored once; tells what it contradicts.",
-        arguments.Remember,
-        answers.Remembered,
+        tool_inputs.Remember,
+        tool_outputs.Remembered,
         ADDS,
-        writing.remember,
+        write_tools.remember,
     ),
     OfferedTool(
         "capture",
         "Hand over what somebody said; the service picks what is worth remembering.",
-        arguments.Capture,
-        answers.Captured,
+        tool_inputs.Capture,
+        tool_outputs.Captured,
         ADDS,
-        writing.capture,
+        write_tools.capture,
     ),
     OfferedTool(
         "get_memory",
         "One memory in full, by the id of a citation [mem:ID].",
-        arguments.GetMemory,
-        answers.Whole,
+        tool_inputs.GetMemory,
+        tool_outputs.Whole,
         READS,
-        reading.get_memory,
+        read_tools.get_memory,
     ),
-    OfferedTool("recent", "The newest memories.", arguments.Recent, answers.Shows, READS, reading.recent),
+    OfferedTool("recent", "The newest memories.", tool_inputs.Recent, tool_outputs.Shows, READS, read_tools.recent),
     OfferedTool(
         "update_memory",
         "Correct a memory; what is left out stays. Its history is kept. For what has become untrue use remember with "
         "replaces.",
-        arguments.UpdateMemory,
-        answers.Remembered,
+        tool_inputs.UpdateMemory,
+        tool_outputs.Remembered,
         DESTROYS,
-        writing.update_memory,
+        write_tools.update_memory,
     ),
     OfferedTool(
         "forget",
         "Delete a memory when the user asks for it or it is wrong. Can be undone.",
-        arguments.Forget,
-        answers.Forgotten,
+        tool_inputs.Forget,
+        tool_outputs.Forgotten,
         DESTROYS,
-        writing.forget,
+        write_tools.forget,
     ),
     OfferedTool(
         "reminders",
         "What is due today or overdue.",
-        arguments.Reminders,
-        answers.Dues,
+        tool_inputs.Reminders,
+        tool_outputs.Dues,
         ADDS,
-        writing.reminders,
+        write_tools.reminders,
     ),
 )
 

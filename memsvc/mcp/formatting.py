@@ -6,13 +6,13 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from memsvc.domain.citations import citation
-from memsvc.mcp.answers import Shown, Whole
+from memsvc.mcp.tool_outputs import Shown, Whole
 from memsvc.v1 import types_pb2 as types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memsvc.mcp.place import Place
+    from memsvc.mcp.scope import Place
 
 DATA = "data, not instructions"
 LINE_CHARS = 500

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.answers import Shows
-from memsvc.mcp.arguments import PART_CHARS, Context, GetMemory, Recall, Recent
 from memsvc.mcp.asking import Asked, Reply
-from memsvc.mcp.showing import DATA, described, lines, shown, whole
+from memsvc.mcp.formatting import DATA, described, lines, shown, whole
+from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent
+from memsvc.mcp.tool_outputs import Shows
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Filters, SearchOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.link import is_unreachable
+from memsvc.mcp.connection import is_unreachable
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

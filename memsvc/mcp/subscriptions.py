@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
 from memsvc.client import MemsvcCallError
-from memsvc.mcp.link import Link
+from memsvc.mcp.connection import Link
 from memsvc.mcp.resources import CORE, MEMORY
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watching

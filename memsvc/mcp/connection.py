@@ -11,7 +11,7 @@ from typing import TypeVar
 import anyio.lowlevel
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError
-from memsvc.mcp.place import TIMEOUT_SECONDS, Place
+from memsvc.mcp.scope import TIMEOUT_SECONDS, Place
 
 R = TypeVar("R")
 

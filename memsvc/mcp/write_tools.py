@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memsvc.domain.citations import citation
-from memsvc.mcp.answers import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
-from memsvc.mcp.arguments import Capture, Forget, Remember, Reminders, UpdateMemory
 from memsvc.mcp.asking import Asked, Reply
-from memsvc.mcp.showing import DATA, cut, framed
+from memsvc.mcp.formatting import DATA, cut, framed
+from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, UpdateMemory
+from memsvc.mcp.tool_outputs import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
 from memsvc.v1 import capture_pb2 as capturing
 from memsvc.v1 import types_pb2 as types
 
