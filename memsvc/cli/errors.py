@@ -123,7 +123,7 @@ def _line(error: Exception, address: str) -> str:
         return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
         from memsvc.settings import Settings  # noqa: PLC0415
-        from memsvc.settings.wrong import told_of  # noqa: PLC0415
+        from memsvc.settings.validation_errors import told_of  # noqa: PLC0415
 
         wrong = told_of(error, Settings).rstrip(".")
         end = "" if wrong.endswith("?") else "."

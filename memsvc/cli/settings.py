@@ -15,7 +15,7 @@ from memsvc.cli.output import write, write_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsvc.settings.catalogue import Setting
+    from memsvc.settings.reference import Setting
 
 BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
 """What the table stands between in a file."""
@@ -38,7 +38,7 @@ def settings(
 
     A setting such as server.address is said in memsvc.toml, or by the variable MEMSVC_SERVER__ADDRESS.
     """
-    from memsvc.settings.catalogue import catalogue  # noqa: PLC0415 - a quick start
+    from memsvc.settings.reference import catalogue  # noqa: PLC0415 - a quick start
 
     with told():
         is_document = markdown or into is not None

@@ -16,7 +16,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memsvc.settings.access import AccessSettings
+from memsvc.settings.api_keys import AccessSettings
 from memsvc.settings.files import FileSettings
 from memsvc.settings.memories import (
     ConsolidationSettings,
@@ -30,7 +30,7 @@ from memsvc.settings.memories import (
     SessionSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
-from memsvc.settings.service import (
+from memsvc.settings.server import (
     BackendChoice,
     BackupSettings,
     EventLoop,
@@ -41,7 +41,7 @@ from memsvc.settings.service import (
     VaultSettings,
     WatchSettings,
 )
-from memsvc.settings.wrong import is_misspelt
+from memsvc.settings.validation_errors import is_misspelt
 
 __all__ = [
     "BackendChoice",

@@ -23,7 +23,7 @@ from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
-from memsvc.settings.wrong import told_of
+from memsvc.settings.validation_errors import told_of
 
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs")
 OPTIONAL_PORTS = ("language_model", "reranker", "previous_embedder")

@@ -14,7 +14,7 @@ from memsvc.engine.vault.git import CommitForm, GitCommits
 from memsvc.engine.vault.manner import Manner
 from memsvc.engine.vault.repository import Signature
 from memsvc.ports.vault import VaultBook
-from memsvc.settings.vault_watching import VaultWatchingSettings
+from memsvc.settings.vault import VaultWatchingSettings
 
 PAGE = 1_000
 

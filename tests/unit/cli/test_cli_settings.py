@@ -14,7 +14,7 @@ from memsvc.cli.app import app
 from memsvc.cli.settings import BEGIN, END
 from memsvc.plugins import GROUPS, found_backends
 from memsvc.settings import load_settings
-from memsvc.settings.catalogue import Setting, catalogue
+from memsvc.settings.reference import Setting, catalogue
 from tests.embedding_endpoint import serving
 from tests.http_endpoint import failed
 

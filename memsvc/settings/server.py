@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
-from memsvc.settings.access import TlsSettings
+from memsvc.settings.api_keys import TlsSettings
 from memsvc.settings.part import Part
-from memsvc.settings.vault_watching import VaultWatchingSettings
+from memsvc.settings.vault import VaultWatchingSettings
 
 
 class EventLoop(StrEnum):
