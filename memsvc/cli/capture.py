@@ -20,7 +20,7 @@ from memsvc.cli.parsing import given_text
 if TYPE_CHECKING:
     from typing import Literal
 
-    from memsvc.client import DocumentFields
+    from memsvc.client import DocumentFields, request_types
     from memsvc.v1 import capture_pb2 as messages
     from memsvc.v1 import types_pb2 as types
 
@@ -42,7 +42,7 @@ def capture(
     """Remember what is worth it in a text."""
     said = given_text(text)
     with session.client(conversation=conversation, timeout=120) as client:
-        reply = client.capture(said, role=cast("values.Role", role.name), dry_run=dry_run)
+        reply = client.capture(said, role=cast("request_types.Role", role.name), dry_run=dry_run)
     if session.as_json:
         write_json(reply)
         return
@@ -124,7 +124,7 @@ def ingest(  # noqa: PLR0913 - an option each
     if kind is not None:
         fields["kind"] = cast("Literal['DOCUMENT', 'SKILL']", kind.name)
     with session.client(timeout=120) as client:
-        chosen = cast("values.OnDuplicate", on_duplicate.name)
+        chosen = cast("request_types.OnDuplicate", on_duplicate.name)
         reply = client.ingest(_bytes(path), on_duplicate=chosen, **fields)
     if session.as_json:
         write_json(reply)

@@ -17,7 +17,7 @@ from memsvc.cli.parsing import given_text, in_utc
 from memsvc.cli.user_data import restore_backup
 
 if TYPE_CHECKING:
-    from memsvc.client import Changes
+    from memsvc.client import Changes, request_types
 
 MemoryId = Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")]
 Revision = Annotated[int, typer.Option(min=0, help="Only from this revision on; 0: from any.")]
@@ -49,9 +49,9 @@ def update(  # noqa: PLR0913 - an option each
     if title is not None:
         changes["title"] = title
     if layer is not None:
-        changes["layer"] = cast("values.Layer", layer.name)
+        changes["layer"] = cast("request_types.Layer", layer.name)
     if kind is not None:
-        changes["kind"] = cast("values.Kind", kind.name)
+        changes["kind"] = cast("request_types.Kind", kind.name)
     if tag is not None:
         changes["tags"] = tag
     if importance is not None:

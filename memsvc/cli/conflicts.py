@@ -15,6 +15,7 @@ from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
+    from memsvc.client import request_types
     from memsvc.v1 import conflicts_pb2 as pb
     from memsvc.v1 import types_pb2 as types
 
@@ -56,7 +57,7 @@ def list_conflicts(
     conversation: options.Conversation = "",
 ) -> None:
     """List conflicts, newest first: the open ones, unless --state names others."""
-    states = [cast("values.ConflictState", one.name) for one in state or [ConflictState.OPEN]]
+    states = [cast("request_types.ConflictState", one.name) for one in state or [ConflictState.OPEN]]
     with session.client(conversation=conversation) as client:
         found = list(islice(client.conflicts(states=states, memory_id=memory, page_size=min(limit, 1_000)), limit))
     if session.as_json:
@@ -79,7 +80,7 @@ def resolve(
 ) -> None:
     """Settle an open conflict."""
     with session.client(conversation=conversation) as client:
-        reply = client.resolve(conflict_id, cast("values.Resolution", resolution.name))
+        reply = client.resolve(conflict_id, cast("request_types.Resolution", resolution.name))
     if session.as_json:
         write_json(reply)
     else:

@@ -13,7 +13,7 @@ from memsvc.cli.errors import say
 from memsvc.cli.output import date_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client import ContextOptions, Memsvc
+    from memsvc.client import ContextOptions, Memsvc, request_types
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100
@@ -66,7 +66,7 @@ def context(  # noqa: PLR0913 - an option each
     if tokens is not None:
         asked["total_tokens"] = tokens
     if section:
-        asked["sections"] = [cast("values.Section", one.name) for one in section]
+        asked["sections"] = [cast("request_types.Section", one.name) for one in section]
     with session.client(conversation=conversation) as client:
         if (stream or resume) and session.as_json:
             for event in client.build_context(query, cursor=resume, **asked):

@@ -14,6 +14,7 @@ from memsvc.cli.output import local_time, milliseconds, progress_bar, write, wri
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from memsvc.client import request_types
     from memsvc.v1 import lifecycle_service_pb2 as lifecycle
 
 VERIFY_SECONDS = 600.0
@@ -181,7 +182,7 @@ def reindex(
     """
     from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
 
-    names = [cast("values.Index", each.name) for each in index or ()]
+    names = [cast("request_types.Index", each.name) for each in index or ()]
     with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
             phase = lifecycle.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()

@@ -16,6 +16,7 @@ from memsvc.cli.output import progress_bar, write, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from memsvc.client import request_types
     from memsvc.v1 import memory_service_pb2 as messages
     from memsvc.v1 import types_pb2 as types
 
@@ -93,7 +94,7 @@ def _import(
             memories,
             request_id=request_id,
             wait_for="INDEXED" if wait else "STORED",
-            on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
+            on_duplicate=cast("request_types.OnDuplicate", on_duplicate.name),
         ):
             bar(last.next_index, total, f"{last.memories_per_second:,.0f}/s")
             for failure in last.failures[: SHOWN_FAILURES - shown]:

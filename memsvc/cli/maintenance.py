@@ -16,6 +16,7 @@ from memsvc.cli.output import milliseconds, progress_bar, write, write_json, wri
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memsvc.client import request_types
     from memsvc.v1 import maintenance_pb2 as pb
 
 STEP, REASON = "MAINTENANCE_STEP_", "MAINTENANCE_REASON_"
@@ -33,7 +34,7 @@ def maintain(
 
     It is about the project, or without one about all memories of the user. Exits with 1 when a step failed.
     """
-    names = [cast("values.MaintenanceStep", each.name) for each in step or ()]
+    names = [cast("request_types.MaintenanceStep", each.name) for each in step or ()]
     tallies: Sequence[pb.MaintenanceTally] = ()
     changes: list[pb.MaintenanceChange] = []
     with session.client() as client, progress_bar("maintain", shown=not session.as_json) as bar:

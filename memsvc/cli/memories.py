@@ -17,7 +17,7 @@ from memsvc.cli.parsing import given_text, in_utc
 from memsvc.cli.reminders import reminding, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import NewMemory
+    from memsvc.client import NewMemory, request_types
     from memsvc.v1 import types_pb2 as types
 
 CONTENT_WIDTH = 100
@@ -50,23 +50,23 @@ def add(  # noqa: PLR0913 - an option each
     fields: NewMemory = {
         "title": title,
         "key": key,
-        "layer": cast("values.Layer", layer.name),
+        "layer": cast("request_types.Layer", layer.name),
         "tags": tag or [],
         "importance": importance,
         "speaker": speaker,
         "source": source,
-        "origin": cast("values.Origin", origin.name),
+        "origin": cast("request_types.Origin", origin.name),
     }
     if kind is not None:
-        fields["kind"] = cast("values.Kind", kind.name)
+        fields["kind"] = cast("request_types.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
     fields |= _times(when, valid_from, valid_to) | reminding(remind)
     with session.client(conversation=conversation) as client:
         reply = client.create(
             given_text(content),
-            on_duplicate=cast("values.OnDuplicate", on_duplicate.name),
-            conflict_policy=cast("values.ConflictPolicy", on_conflict.name),
+            on_duplicate=cast("request_types.OnDuplicate", on_duplicate.name),
+            conflict_policy=cast("request_types.ConflictPolicy", on_conflict.name),
             **fields,
         )
     if session.as_json:

@@ -61,8 +61,8 @@ def filters(
 ) -> Filters:
     """Return the filter that the options ask for."""
     return {
-        "layers": [cast("values.Layer", layer.name) for layer in layers or ()],
-        "kinds": [cast("values.Kind", kind.name) for kind in kinds or ()],
+        "layers": [cast("request_types.Layer", layer.name) for layer in layers or ()],
+        "kinds": [cast("request_types.Kind", kind.name) for kind in kinds or ()],
         "tags_all": tags or [],
         "last_days": last_days,
         "min_importance": min_importance,

@@ -131,11 +131,11 @@ def _date(one: pb.DueReminder) -> date:
 def _slot(one: pb.DueReminder) -> request_types.Slot:
     from memsvc.v1 import reminder_pb2 as nouns  # noqa: PLC0415 - a quick start
 
-    return cast("values.Slot", nouns.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
+    return cast("request_types.Slot", nouns.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
 
 
 def _name(slot: Slot | None) -> request_types.Slot | None:
-    return None if slot is None else cast("values.Slot", slot.name)
+    return None if slot is None else cast("request_types.Slot", slot.name)
 
 
 def _row(one: pb.DueReminder) -> tuple[str, str, str, str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from memsvc.client import Memsvc, SearchOptions
+    from memsvc.client import Memsvc, SearchOptions, request_types
     from memsvc.v1 import search_service_pb2 as searches
 
 
@@ -53,7 +53,7 @@ def search(  # noqa: PLR0913 - an option each
     from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
 
     asked: SearchOptions = {
-        "mode": cast("values.SearchMode", mode.name),
+        "mode": cast("request_types.SearchMode", mode.name),
         "limit": limit,
         "explain": explain,
         "min_score": min_score,

@@ -13,6 +13,7 @@ from memsvc.cli.output import local_time, shortened, write, write_json, write_ta
 from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
+    from memsvc.client import request_types
     from memsvc.client import sessions as client_sessions
     from memsvc.v1 import session_service_pb2 as pb
 
@@ -60,7 +61,7 @@ def append(
     """Append a message."""
     text = given_text(content)
     message: client_sessions.SessionMessage = {
-        "role": cast("values.Role", role.name),
+        "role": cast("request_types.Role", role.name),
         "content": text,
         "name": name,
         "pinned": pinned,

@@ -14,6 +14,7 @@ from memsvc.cli.enums import Verdict
 from memsvc.cli.output import date_of, flush, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
+    from memsvc.client import request_types
     from memsvc.v1 import watch_pb2
 
 WIDTH = 100
@@ -105,7 +106,7 @@ def review(
 ) -> None:
     """Approve or reject a memory that waits for a review."""
     with session.client(conversation=conversation) as client:
-        reply = client.review(memory_id, cast("values.Verdict", verdict.name), expected_revision=revision)
+        reply = client.review(memory_id, cast("request_types.Verdict", verdict.name), expected_revision=revision)
     if session.as_json:
         write_json(reply)
     else:

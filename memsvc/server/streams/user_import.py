@@ -1,6 +1,6 @@
 """ImportUser: pieces of a file in, progress out, neither waiting for the other.
 
-The next piece is read while the batch before is being stored; see `memsvc.server.streams.memory_import`, which works alike.
+The next piece is read while the batch before is being stored, as in `memsvc.server.streams.memory_import`.
 """
 
 from __future__ import annotations
