@@ -15,7 +15,7 @@ def backends(
     as_json: AsJson = False,
 ) -> None:
     """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
-    from memsvc.plugins import found_backends  # noqa: PLC0415 - a quick start
+    from memsvc.bootstrap.plugins import found_backends  # noqa: PLC0415 - a quick start
     from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
 
     found = found_backends()

@@ -87,12 +87,12 @@ def _expected() -> tuple[type[Exception], ...]:
 
     from pydantic import ValidationError  # noqa: PLC0415
 
+    from memsvc.bootstrap.backends import StartError  # noqa: PLC0415
+    from memsvc.bootstrap.plugins import PluginError  # noqa: PLC0415
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
     from memsvc.domain.errors import MemsvcError  # noqa: PLC0415
-    from memsvc.plugins import PluginError  # noqa: PLC0415
     from memsvc.server.addresses import AddressError  # noqa: PLC0415
     from memsvc.server.tls import CertificateError  # noqa: PLC0415
-    from memsvc.wiring.backends import StartError  # noqa: PLC0415
 
     return (
         CommandError,

@@ -50,8 +50,8 @@ class _Place:
 
     def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[Keys], T]) -> T:
         """Do it by the service when one is named or has the directory open, else by the store."""
+        from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415
         from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
-        from memsvc.wiring.access import offline_keys  # noqa: PLC0415
 
         if not self._address:
             settings = self._settings()

@@ -61,7 +61,8 @@ def serve(
 def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None) -> None:
     import asyncio  # noqa: PLC0415 - a quick start
 
-    from memsvc import bootstrap, logs  # noqa: PLC0415
+    from memsvc import logging_config
+    from memsvc.bootstrap import app  # noqa: PLC0415
 
     def ready(bound: Any) -> None:
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
@@ -69,9 +70,9 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
         if ready_file is not None:
             _write_whole(ready_file, "".join(f"{each}\n" for each in bound))
 
-    logs.configure(settings.log)
+    logging_config.configure(settings.log)
     with ExitStack() as stack:
-        application = stack.enter_context(bootstrap.running(settings))
+        application = stack.enter_context(app.running(settings))
         _tune_interpreter()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
             runner.run(_server(settings, application, addresses, stack).run(ready))
@@ -90,7 +91,7 @@ def _server(settings: Settings, application: Application, addresses: tuple[str, 
         application.performance.listen(found.told)
         layers.append(found.layer)
     if settings.access.audit_file:
-        from memsvc.audit import audit_log  # noqa: PLC0415
+        from memsvc.audit_log import audit_log  # noqa: PLC0415
         from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
 
         layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
@@ -183,13 +184,13 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """
     with told():
-        from memsvc import logs  # noqa: PLC0415 - a quick start
+        from memsvc import logging_config  # noqa: PLC0415 - a quick start
+        from memsvc.bootstrap.check import checked, remarks  # noqa: PLC0415
         from memsvc.data_directory import owned  # noqa: PLC0415
-        from memsvc.wiring.checking import checked, remarks  # noqa: PLC0415
 
         settings = read_settings(config, data_dir)
         _addresses(settings)
-        logs.configure(settings.log.model_copy(update={"level": "WARNING"}))
+        logging_config.configure(settings.log.model_copy(update={"level": "WARNING"}))
         with owned(settings.data_dir, visits=True) as directory:
             found = checked(settings, directory.path)
     if as_json:
@@ -251,8 +252,8 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
 
 def _is_guarded(settings: Settings) -> bool:
     """Return whether callers are asked for a key or a certificate."""
+    from memsvc.bootstrap.offline import has_keys  # noqa: PLC0415
     from memsvc.domain.api_keys import KeyDemand  # noqa: PLC0415 - a quick start
-    from memsvc.wiring.access import has_keys  # noqa: PLC0415
 
     if settings.server.tls.client_ca is not None or settings.access.keys is KeyDemand.REQUIRED:
         return True

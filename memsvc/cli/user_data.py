@@ -201,8 +201,8 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
     Raises:
         CommandError: The directory is not empty, or the backup is not whole.
     """
+    from memsvc.bootstrap.restore import restore  # noqa: PLC0415
     from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
-    from memsvc.wiring.restoring import restore  # noqa: PLC0415
 
     try:
         with progress_bar("restore", shown=not as_json) as bar:

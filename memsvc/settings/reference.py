@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from memsvc.plugins import GROUPS, Found, PluginError, found_backends, load_backend
+from memsvc.bootstrap.plugins import GROUPS, Found, PluginError, found_backends, load_backend
 from memsvc.settings import Settings
 from memsvc.settings.server import BackendChoice
 

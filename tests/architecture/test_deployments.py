@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from memsvc.plugins import GROUPS, load_backend
+from memsvc.bootstrap.backends import NO_BACKEND
+from memsvc.bootstrap.plugins import GROUPS, load_backend
 from memsvc.settings import BackendChoice, Settings, load_settings
-from memsvc.wiring.backends import NO_BACKEND
 from tests.architecture.deployments import (
     COMPOSE,
     DOCKER,

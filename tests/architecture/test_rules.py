@@ -135,7 +135,7 @@ def test_locks_hold_hashes_and_no_address(name: str) -> None:
 def test_the_embedded_profile_loads_no_server_client() -> None:
     """qdrant-client takes more than a second to import; only its own adapter may ask for it."""
     script = (
-        "import sys; from memsvc import bootstrap; from memsvc.plugins import load_backend\n"
+        "import sys; from memsvc import bootstrap; from memsvc.bootstrap.plugins import load_backend\n"
         "for port, name in (('metadata', 'sql'), ('vectors', 'qdrant-edge'), ('lexical', 'tantivy')):\n"
         "    load_backend(port, name)\n"
         "print([name for name in ('qdrant_client', 'qdrant_edge', 'alembic') if name in sys.modules])"
@@ -150,7 +150,7 @@ def test_a_running_embedded_service_has_loaded_no_server_client(tmp_path: Path) 
     """Not by the choice of backends alone: open, indexing and searching, it still does without qdrant-client."""
     script = (
         "import sys; from pathlib import Path\n"
-        "from memsvc.bootstrap import running\n"
+        "from memsvc.bootstrap.app import running\n"
         "from memsvc.domain.clock import Deadline; from memsvc.domain.search import SearchQuery\n"
         "from memsvc.domain.scope import Scope; from memsvc.settings import load_settings\n"
         "with running(load_settings(data_dir=Path(sys.argv[1]), embedder={'backend': 'wordllama'})) as application:\n"

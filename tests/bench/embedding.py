@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memsvc.plugins import load_backend
+from memsvc.bootstrap.plugins import load_backend
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
 from tests.bench.loads import undisturbed

@@ -12,7 +12,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
+from memsvc.bootstrap.backends import utc_now
 from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
@@ -21,7 +22,6 @@ from memsvc.engine.runtime.latency_stats import Performance
 from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.monitoring.service_metrics import CallMetrics
 from memsvc.settings import load_settings
-from memsvc.wiring.backends import utc_now
 
 CALLS, SEARCHES, MEMORIES = 50_000, 2_000, 4_000
 MICRO = 1_000_000

@@ -11,10 +11,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from memsvc.bootstrap.restore import restore
 from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from memsvc.wiring.restoring import restore
 from tests.e2e.calls import TIMEOUT, create, get, list_all, refused
 from tests.e2e.filing import delete, digest_of, download, listed, messages, upload
 from tests.e2e.filing import get as get_file

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from memsvc.plugins import GROUPS, load_backend
+from memsvc.bootstrap.backends import NO_BACKEND, options_of
+from memsvc.bootstrap.plugins import GROUPS, load_backend
 from memsvc.settings import BackendChoice, Settings, load_settings
-from memsvc.wiring.backends import NO_BACKEND, options_of
 from tests.e2e.running import ROOT, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("readme")

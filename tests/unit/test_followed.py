@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
+from memsvc.bootstrap.index_comparison import FOLLOWED, OWED, Comparison, comparison
 from memsvc.data_directory import CLEAN, DataDirectory, owned
 from memsvc.settings import BackendChoice, Settings, load_settings
-from memsvc.wiring.followed import FOLLOWED, OWED, Comparison, comparison
 from memsvc_backends.in_memory.store import InprocMetadataStore
 from tests.until import until
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from memsvc.disk import sync
+from memsvc.fsync import sync
 from memsvc.ports.blobs import Blob, BlobReader
 
 NAME_DIGITS = 64

@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from memsvc.disk import sync
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.vector_manifest import content_of, manifest_of
+from memsvc.fsync import sync
 
 _FILE = "manifest.json"
 _FORMAT = 2

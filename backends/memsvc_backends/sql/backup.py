@@ -14,8 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.disk import sync
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
+from memsvc.fsync import sync
 from memsvc.ports.backup import CopyProgress
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.errors import BACKEND

@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from memsvc.disk import sync
 from memsvc.domain.indexing import LexicalManifest
+from memsvc.fsync import sync
 from memsvc_backends.tantivy.schema import FORMAT
 
 _NAME = "manifest.json"

@@ -12,10 +12,10 @@ from typing import Any
 
 import grpc
 
+from memsvc.bootstrap.offline import offline_keys
 from memsvc.domain.api_keys import Role
 from memsvc.engine.admin.api_keys import MadeKey, NewKey
 from memsvc.settings import load_settings
-from memsvc.wiring.access import offline_keys
 from tests.e2e.running import FAST, ServerProcess, Stubs
 
 ASKING = FAST | {"MEMSVC_ACCESS__KEYS": "auto", "MEMSVC_ACCESS__REFRESH_SECONDS": "0.2"}

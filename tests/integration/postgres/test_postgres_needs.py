@@ -13,10 +13,10 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr, ValidationError
 
+from memsvc.bootstrap.backends import StartError, opened
 from memsvc.domain.errors import MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
-from memsvc.wiring.backends import StartError, opened
 from memsvc_backends.postgres_index import PGVECTOR
 from memsvc_backends.postgres_index.extension import looks_on, parsed
 from memsvc_backends.postgres_index.settings import PgvectorSettings

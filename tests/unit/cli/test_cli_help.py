@@ -109,7 +109,7 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys; from memsvc.cli.app import app; from typer.testing import CliRunner;"
         " CliRunner().invoke(app, ['--help']);"
         " print([name for name in ('grpc', 'google.protobuf', 'rich', 'sqlalchemy', 'tantivy', 'pydantic', 'numpy',"
-        " 'memsvc.server', 'memsvc.client', 'memsvc.bootstrap') if name in sys.modules])"
+        " 'memsvc.server', 'memsvc.client', 'memsvc.bootstrap.app') if name in sys.modules])"
     )
 
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

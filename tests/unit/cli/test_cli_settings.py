@@ -10,9 +10,9 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from memsvc.bootstrap.plugins import GROUPS, found_backends
 from memsvc.cli.app import app
 from memsvc.cli.settings import BEGIN, END
-from memsvc.plugins import GROUPS, found_backends
 from memsvc.settings import load_settings
 from memsvc.settings.reference import Setting, catalogue
 from tests.embedding_endpoint import serving

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.engine.services import Application
 from memsvc.settings import load_settings
 

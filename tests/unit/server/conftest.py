@@ -13,7 +13,7 @@ import pytest
 import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.engine.services import Application
 from memsvc.server.interceptors.chain import Layer
 from memsvc.server.monitoring.health import READINESS

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings

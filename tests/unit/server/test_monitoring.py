@@ -13,7 +13,7 @@ import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.server.addresses import AddressError
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import build

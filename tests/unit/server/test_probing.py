@@ -12,7 +12,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.server.addresses import AddressError
 from memsvc.server.options import ServerOptions
 from memsvc.server.probing import MARK

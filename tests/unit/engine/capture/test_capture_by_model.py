@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Reason
 from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline

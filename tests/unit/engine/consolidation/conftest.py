@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline
 from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.memory import Memory

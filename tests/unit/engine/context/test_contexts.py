@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.errors import BackendUnavailableError

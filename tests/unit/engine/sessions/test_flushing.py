@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.memory import Kind, Memory, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, ToolCall

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memsvc.bootstrap import running
+from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from threading import Thread
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.indexing import Indexing
+from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.search import Reading
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
@@ -19,10 +23,6 @@ from memsvc.engine.user_data.export import Exporting
 from memsvc.engine.user_data.importing import UserImporting
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.indexing import Indexing
-from memsvc.wiring.reading import Reading
-from memsvc.wiring.writing import Writing
 
 BACKUPS = "backups"
 """The folder of backups in a data directory."""

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.indexing import Indexing
+from memsvc.bootstrap.memories import Writing
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.engine.context.core_memories import Core
@@ -21,9 +24,6 @@ from memsvc.engine.search.scoring import Constants
 from memsvc.engine.search.search import Readers, Recall
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.indexing import Indexing
-from memsvc.wiring.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from datetime import timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.file_rules import file_rules
+from memsvc.bootstrap.indexing import Indexing
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
@@ -41,9 +44,6 @@ from memsvc.engine.watch.notifier import Bell, Lookout
 from memsvc.engine.watch.watch import Watching
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.file_rules import file_rules
-from memsvc.wiring.indexing import Indexing
 
 TIDY_SECONDS = 600.0
 """How often old requests and applied changes are thrown away."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.indexing import Indexing
+from memsvc.bootstrap.memories import Writing
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.consolidation.candidates import Finding
 from memsvc.engine.consolidation.maintenance_step import Consolidating
@@ -18,9 +21,6 @@ from memsvc.engine.summaries.material import Material
 from memsvc.engine.summaries.periods import SummarizePeriod
 from memsvc.engine.summaries.summarizer import Summing
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.indexing import Indexing
-from memsvc.wiring.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)

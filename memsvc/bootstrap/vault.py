@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.diagnostics import Watchfulness
+from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.vault_watching import attending
 from memsvc.data_directory import owned
 from memsvc.engine.vault.filesystem import OWN, VaultFolder
 from memsvc.engine.vault.note_import import Desk
 from memsvc.engine.vault.three_way import ThreeWay
 from memsvc.engine.vault.vault import Vault, assembled
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.vault_watching import attending
-from memsvc.wiring.watchfulness import Watchfulness
-from memsvc.wiring.writing import Writing
 
 
 def vault(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from memsvc.bootstrap.backends import Backends
 from memsvc.engine.indexing.troubles import Troubles
 from memsvc.engine.runtime.instrumentation import Timing
 from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.wiring.backends import Backends
 
 
 @dataclass(frozen=True, slots=True)

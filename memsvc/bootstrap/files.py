@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.file_rules import file_rules
+from memsvc.bootstrap.memories import Writing
 from memsvc.domain.url_templates import UrlTemplates
 from memsvc.engine.files.attaching import Attaching
 from memsvc.engine.files.deleting import DeletingFiles
@@ -13,9 +16,6 @@ from memsvc.engine.files.service import ReadingFiles
 from memsvc.engine.files.shelf import Files
 from memsvc.engine.files.upload import Uploads
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.file_rules import file_rules
-from memsvc.wiring.writing import Writing
 
 _MINUTE_SECONDS = 60
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from memsvc.disk import sync
+from memsvc.bootstrap.backends import utc_now
+from memsvc.bootstrap.plugins import load_backend
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
-from memsvc.plugins import load_backend
+from memsvc.fsync import sync
 from memsvc.ports.plugin import BackendContext
-from memsvc.wiring.backends import utc_now
 
 RESTORING = ".restoring"
 

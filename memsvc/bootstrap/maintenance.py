@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from datetime import timedelta
 from random import Random
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.memories import Writing
 from memsvc.engine.maintenance.archive_step import Archive, ArchiveRules
 from memsvc.engine.maintenance.expire_step import Expire
 from memsvc.engine.maintenance.promote_step import PromoteOften
@@ -16,8 +18,6 @@ from memsvc.engine.maintenance.scheduler import Schedule, Timetable
 from memsvc.engine.maintenance.step import Step
 from memsvc.engine.runtime.leader_lease import Leading
 from memsvc.settings import MaintenanceSettings, Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.writing import Writing
 
 
 def upkeep(

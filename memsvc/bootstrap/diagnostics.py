@@ -6,6 +6,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.indexing import Indexing
+from memsvc.bootstrap.memories import Writing
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
 from memsvc.engine.admin.integrity import Integrity
@@ -14,9 +17,6 @@ from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.admin.vitals import Vitals
 from memsvc.engine.indexing.probing import Probing
 from memsvc.engine.maintenance.step_counts import StepCounts
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.indexing import Indexing
-from memsvc.wiring.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from logging.handlers import QueueHandler, QueueListener, WatchedFileHandler
 
-NAME = "memsvc.audit"
+NAME = "memsvc.audit_log"
 TO_LOG = "-"
 
 

@@ -7,6 +7,19 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
+from memsvc.bootstrap.backends import Backends, opened, utc_now
+from memsvc.bootstrap.consolidation import Consolidations, consolidating
+from memsvc.bootstrap.diagnostics import Watchfulness, watchfulness
+from memsvc.bootstrap.files import files
+from memsvc.bootstrap.indexing import Indexing, indexing
+from memsvc.bootstrap.maintenance import upkeep
+from memsvc.bootstrap.measuring import Measured
+from memsvc.bootstrap.memories import Writing, writing
+from memsvc.bootstrap.offline import access_of
+from memsvc.bootstrap.search import Reading, reading
+from memsvc.bootstrap.sessions import listening, sessions
+from memsvc.bootstrap.user_data import Forgetting, forgetting
+from memsvc.bootstrap.vault import vault
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
@@ -21,19 +34,6 @@ from memsvc.engine.search.global_search import GlobalSearch
 from memsvc.engine.services import Application
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
-from memsvc.wiring.access import access_of
-from memsvc.wiring.backends import Backends, opened, utc_now
-from memsvc.wiring.consolidating import Consolidations, consolidating
-from memsvc.wiring.conversations import listening, sessions
-from memsvc.wiring.files import files
-from memsvc.wiring.forgetting import Forgetting, forgetting
-from memsvc.wiring.indexing import Indexing, indexing
-from memsvc.wiring.measuring import Measured
-from memsvc.wiring.reading import Reading, reading
-from memsvc.wiring.upkeep import upkeep
-from memsvc.wiring.vault import vault
-from memsvc.wiring.watchfulness import Watchfulness, watchfulness
-from memsvc.wiring.writing import Writing, writing
 
 
 @contextmanager

@@ -8,13 +8,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
+from memsvc.bootstrap.plugins import load_backend
+from memsvc.bootstrap.telling import described
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
-from memsvc.plugins import load_backend
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.profile import BACKENDS, Profile
-from memsvc.wiring.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
-from memsvc.wiring.telling import described
 
 _SERVERS = {"qdrant": "Qdrant", "qdrant-sparse": "Qdrant", "pgvector": "PostgreSQL", "pg-fulltext": "PostgreSQL"}
 

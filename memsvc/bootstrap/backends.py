@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from memsvc.bootstrap.plugins import load_backend
 from memsvc.engine.admin.diagnose import Pinged
-from memsvc.plugins import load_backend
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex

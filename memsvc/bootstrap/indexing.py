@@ -7,6 +7,9 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.index_comparison import comparison
+from memsvc.bootstrap.measuring import Measured
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
@@ -26,9 +29,6 @@ from memsvc.engine.runtime.latency_stats import Performance
 from memsvc.engine.runtime.leader_lease import Leading
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.followed import comparison
-from memsvc.wiring.measuring import Measured
 
 log = logging.getLogger(__name__)
 

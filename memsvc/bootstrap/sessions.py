@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.memories import Writing
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
@@ -20,8 +22,6 @@ from memsvc.engine.sessions.service import Opening, SessionDefaults
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, Summarizer
 from memsvc.engine.sessions.trim import Leaving, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends
-from memsvc.wiring.writing import Writing
 
 
 def listening(settings: Settings, backends: Backends) -> Listening:

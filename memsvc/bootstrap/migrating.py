@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from memsvc.bootstrap.backends import opened_store, utc_now
 from memsvc.data_directory import owned
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.settings import Settings
-from memsvc.wiring.backends import opened_store, utc_now
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 
+from memsvc.bootstrap.backends import Backends, opened_store, utc_now
 from memsvc.data_directory import owned
 from memsvc.engine.access.keyring import Keyring
 from memsvc.engine.admin.api_keys import Access, Keys
 from memsvc.engine.commit.group_committer import Committer
 from memsvc.settings import Settings
-from memsvc.wiring.backends import Backends, opened_store, utc_now
 
 
 def access_of(settings: Settings, backends: Backends, committer: Committer) -> Access:

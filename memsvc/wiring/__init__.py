@@ -1,1 +1,0 @@
-"""Making the service out of its settings: each module one part, `memsvc.bootstrap` the whole."""
