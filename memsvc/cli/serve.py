@@ -61,7 +61,7 @@ def serve(
 def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None) -> None:
     import asyncio  # noqa: PLC0415 - a quick start
 
-    from memsvc import logging_config
+    from memsvc import logging_config  # noqa: PLC0415
     from memsvc.bootstrap import app  # noqa: PLC0415
 
     def ready(bound: Any) -> None:

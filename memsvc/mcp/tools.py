@@ -40,7 +40,7 @@ class OfferedTool:
 
     name: str
     description: str
-    tool_inputs: type[Arguments]
+    arguments: type[Arguments]
     answer: type[Answer] | None
     hints: mcp.ToolAnnotations
     work: Work

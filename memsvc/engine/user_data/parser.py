@@ -64,7 +64,7 @@ class Batch:
     """Records that are stored in one transaction; *lines* is the number of the last line that is in it."""
 
     records: tuple[Record, ...]
-    schema: int
+    lines: int
 
 
 class Parser:
