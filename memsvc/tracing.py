@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-    from memsvc.server.interceptors.chain import Layer
+    from memsvc.server.interceptors.chain import Interceptor
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SECOND = 1_000_000_000
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Tracing:
     """What has to be put in the way of calls, what is to be told of the engine's work, and how to stop."""
 
-    layer: Layer
+    layer: Interceptor
     told: Callable[[str, str, float, Sequence[tuple[str, float]]], None]
     close: Callable[[], None]
 

@@ -7,37 +7,37 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
-from memsvc.bootstrap.backends import Backends, opened, utc_now
+from memsvc.bootstrap.backends import Backends, open_backends, utc_now
 from memsvc.bootstrap.consolidation import Consolidations, consolidating
-from memsvc.bootstrap.diagnostics import Watchfulness, watchfulness
+from memsvc.bootstrap.diagnostics import Diagnostics, watchfulness
 from memsvc.bootstrap.files import files
 from memsvc.bootstrap.indexing import Indexing, indexing
 from memsvc.bootstrap.maintenance import upkeep
 from memsvc.bootstrap.measuring import Measured
-from memsvc.bootstrap.memories import Writing, writing
+from memsvc.bootstrap.memories import MemoryServices, writing
 from memsvc.bootstrap.offline import access_of
-from memsvc.bootstrap.search import Reading, reading
+from memsvc.bootstrap.search import SearchServices, reading
 from memsvc.bootstrap.sessions import listening, sessions
-from memsvc.bootstrap.user_data import Forgetting, forgetting
+from memsvc.bootstrap.user_data import UserDataServices, forgetting
 from memsvc.bootstrap.vault import vault
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.files.shelf import Files
-from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.files.shelf import FileService
+from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.maintenance.runner import Maintenance, Measures
 from memsvc.engine.memories.documents import Ingest
-from memsvc.engine.memories.lookup import Recollect
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.memories.lookup import MemoryReader
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.global_search import GlobalSearch
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 
 
 @contextmanager
-def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Application]:
+def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Services]:
     """Own the data directory, open everything, run the engine's threads; on leaving, stop and close in order.
 
     *now* is the clock of all of it.
@@ -50,7 +50,7 @@ def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Ite
     """
     with (
         owned(settings.data_dir) as directory,
-        opened(settings, directory.path, now) as backends,
+        open_backends(settings, directory.path, now) as backends,
         ExitStack() as stack,
     ):
         yield _wired(settings, directory, backends, stack)
@@ -60,18 +60,18 @@ class _Parts(NamedTuple):
     """What the use cases are made of, in the order of making."""
 
     indexes: Indexing
-    writes: Writing
-    reads: Reading
-    looks: Watchfulness
+    writes: MemoryServices
+    reads: SearchServices
+    looks: Diagnostics
     merged: Consolidations
-    files: Files
-    forgets: Forgetting
+    files: FileService
+    forgets: UserDataServices
     vault: Vault | None
 
 
-def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Application:
+def _wired(settings: Settings, directory: DataDirectory, backends: Backends, stack: ExitStack) -> Services:
     """Make every use case and start the threads; *stack* stops them, the last one first."""
-    measured = Measured(Performance(backends.now))
+    measured = Measured(LatencyStats(backends.now))
     backends = measured.around(backends)
     index = indexing(settings, directory, backends, measured, stack)
     writes = writing(settings, backends, index, stack)
@@ -85,11 +85,11 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
     return _application(settings, backends, parts, stack)
 
 
-def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Application:
+def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Services:
     index, writes, reads, looks, merged, kept, forgets, shown = parts
     store, heard = backends.metadata, listening(settings, backends)
     flush = Flush(heard, writes.storing)
-    return Application(
+    return Services(
         remember=writes.remember,
         append=writes.append,
         ingest=Ingest(writes.remember),
@@ -105,12 +105,12 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         archive=writes.archive,
         maintenance=_maintenance(settings, backends, parts, stack),
         resolve=writes.resolve,
-        recollect=Recollect(store.memories, writes.accesses),
+        recollect=MemoryReader(store.memories, writes.accesses),
         sessions=sessions(settings, backends, writes, flush, stack),
         files=kept,
         recall=reads.recall,
         global_search=GlobalSearch(reads.recall, store.files, backends.now),
-        retrospect=Retrospect(store.memories),
+        retrospect=AsOfReader(store.memories),
         checkpoints=writes.checkpoints,
         checkpoint_rollback=writes.checkpoint_rollback,
         core=reads.core,

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.engine.admin.diagnose import Pinged
+from memsvc.engine.admin.diagnose import Pingable
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
@@ -23,7 +23,7 @@ from memsvc.ports.reranker import Reranker
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
-from memsvc.settings.validation_errors import told_of
+from memsvc.settings.validation_errors import format_validation_error
 
 PORTS = ("metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs")
 OPTIONAL_PORTS = ("language_model", "reranker", "previous_embedder")
@@ -58,13 +58,13 @@ class Backends:
     reranker: Reranker | None = None
     previous_embedder: Embedder | None = None
 
-    def pinged(self) -> tuple[Pinged, ...]:
+    def pinged(self) -> tuple[Pingable, ...]:
         """Return how to ask each backend whether it is there."""
-        return tuple(Pinged(port, name, getattr(self, port).ping) for port, name in self.names)
+        return tuple(Pingable(port, name, getattr(self, port).ping) for port, name in self.names)
 
 
 @contextmanager
-def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[Backends]:
+def open_backends(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[Backends]:
     """Open the backends that the settings choose, all by the clock *now*, and close them again, the last one first.
 
     Raises:
@@ -91,7 +91,7 @@ def opened(settings: Settings, directory: Path, now: Callable[[], datetime] = ut
 
 @contextmanager
 def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
-    """Open the metadata store alone, as `opened` does, wherever its data are, and close it again.
+    """Open the metadata store alone, as `open_backends` does, wherever its data are, and close it again.
 
     Raises:
         PluginError: It cannot be chosen.
@@ -116,7 +116,7 @@ def options_of(
     try:
         return model.model_validate(taken | choice.options)
     except ValidationError as error:
-        wrong = told_of(error, model, f"{port}.options.").rstrip(".")
+        wrong = format_validation_error(error, model, f"{port}.options.").rstrip(".")
         end = "" if wrong.endswith("?") else "."
         message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}{end}"
         raise StartError(message) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.bootstrap.telling import described
+from memsvc.bootstrap.telling import describe_backend
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
@@ -31,7 +31,7 @@ class Checked:
     seconds: float
 
 
-def checked(settings: Settings, directory: Path) -> list[Checked]:
+def check_backends(settings: Settings, directory: Path) -> list[Checked]:
     """Open and ping every chosen backend, one after another, and close it again.
 
     Raises:
@@ -44,7 +44,7 @@ def checked(settings: Settings, directory: Path) -> list[Checked]:
     return [_checked(port, choice, directory, shared) for port, choice in chosen.items()]
 
 
-def remarks(settings: Settings) -> Iterator[str]:
+def configuration_warnings(settings: Settings) -> Iterator[str]:
     """Tell what several processes over one PostgreSQL would trip over with these settings."""
     if not settings.metadata.options.get("url"):
         return
@@ -72,7 +72,7 @@ def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[
             begun = perf_counter()
             backend.ping()
             seconds = perf_counter() - begun
-            model = described(port, backend)
+            model = describe_backend(port, backend)
     except BackendUnavailableError as error:
         seconds, trouble = perf_counter() - begun, error.message
         # A backend that knows more than that says itself what to do.

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.secrets import Redactor
-from memsvc.engine.consolidation.candidates import Finding
+from memsvc.engine.consolidation.candidates import CandidateFinder
 from memsvc.engine.consolidation.maintenance_step import Consolidating
-from memsvc.engine.consolidation.merge import Merging
+from memsvc.engine.consolidation.merge import GroupMerger
 from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
-from memsvc.engine.consolidation.walking import Walking
-from memsvc.engine.consolidation.wording import Words
+from memsvc.engine.consolidation.walking import IncrementalScan
+from memsvc.engine.consolidation.wording import MergedTextWriter
 from memsvc.engine.maintenance.step import Step
 from memsvc.engine.summaries.compact_logs import Compacting, LogRules, Writers
-from memsvc.engine.summaries.material import Material
+from memsvc.engine.summaries.material import SummarySources
 from memsvc.engine.summaries.periods import SummarizePeriod
-from memsvc.engine.summaries.summarizer import Summing
+from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import Settings
 
 
@@ -33,17 +33,17 @@ class Consolidations:
     steps: tuple[Step, ...]
 
 
-def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: Writing) -> Consolidations:
+def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: MemoryServices) -> Consolidations:
     """Make what merges and sums up. It has no threads of its own."""
     store, model, chosen = backends.metadata, backends.language_model, settings.consolidation
     committer, drafting, recording = writes.committer, writes.drafting, writes.recording
     redactor = Redactor(is_on=settings.redaction.capture)
-    finding = Finding(store, backends.vectors, index.embedding, settings.ranking.tier)
-    merging = Merging(drafting, recording, Words(model, redactor))
-    summing = Summing(model, backends.tokenizer.count, redactor)
-    material = Material(store.memories, backends.lexical)
+    finding = CandidateFinder(store, backends.vectors, index.embedding, settings.ranking.tier)
+    merging = GroupMerger(drafting, recording, MergedTextWriter(model, redactor))
+    summing = TextSummarizer(model, backends.tokenizer.count, redactor)
+    material = SummarySources(store.memories, backends.lexical)
     writers = Writers(committer, drafting, recording, writes.placing)
-    walking = Walking(store.feed, chosen.run_memories)
+    walking = IncrementalScan(store.feed, chosen.run_memories)
     rules = LogRules(chosen.log_days, chosen.log_tokens)
     return Consolidations(
         consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),

@@ -8,33 +8,33 @@ from pathlib import Path
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.memories import MemoryServices
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
 from memsvc.engine.admin.integrity import Integrity
 from memsvc.engine.admin.memory_faults import MemoryFaults
 from memsvc.engine.admin.stats import Statistics
-from memsvc.engine.admin.vitals import Vitals
-from memsvc.engine.indexing.probing import Probing
+from memsvc.engine.admin.vitals import ServiceMetrics
+from memsvc.engine.indexing.probing import SearchProbe
 from memsvc.engine.maintenance.step_counts import StepCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Watchfulness:
+class Diagnostics:
     """The use cases that look, and what maintenance counts its steps by."""
 
     statistics: Statistics
     diagnose: Diagnose
     integrity: Integrity
-    vitals: Vitals
+    vitals: ServiceMetrics
     step_counts: StepCounts
 
 
-def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: Writing) -> Watchfulness:
+def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: MemoryServices) -> Diagnostics:
     """Make what looks."""
     store, indexes, upkeep = backends.metadata, (backends.vectors, backends.lexical), (index.indexer, index.reindex)
     measured, step_counts = (index.performance, index.troubles), StepCounts()
-    probing = Probing(store.feed, indexes, index.spaces)
+    probing = SearchProbe(store.feed, indexes, index.spaces)
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
     faults = MemoryFaults(store, writes.committer, writes.recording, backends.now)
 
@@ -51,10 +51,10 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: W
         usage = shutil.disk_usage(directory)
         return usage.total, usage.free
 
-    return Watchfulness(
+    return Diagnostics(
         statistics=Statistics(store, indexes, upkeep, disk),
         diagnose=diagnose,
         integrity=Integrity(store, writes.committer, faults, index.reindex, FileFaults(looked)),
-        vitals=Vitals(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
+        vitals=ServiceMetrics(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
         step_counts=step_counts,
     )

@@ -13,20 +13,20 @@ from memsvc.bootstrap.measuring import Measured
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
 from memsvc.engine.indexing.rebuild import Rebuild
-from memsvc.engine.indexing.reindex import Reindex, Upkeep
+from memsvc.engine.indexing.reindex import IndexMonitor, Reindex
 from memsvc.engine.indexing.repair import Repair
-from memsvc.engine.indexing.spaces import Space, Spaces
-from memsvc.engine.indexing.troubles import Troubles
+from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
+from memsvc.engine.indexing.troubles import LastErrors
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.vector_side import VectorSide
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.engine.runtime.leader_lease import Leading
+from memsvc.engine.indexing.vector_side import VectorIndexWriter
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.ports.embedder import Embedder
 from memsvc.settings import Settings
 
@@ -39,10 +39,10 @@ class Indexing:
 
     indexer: Indexer
     reindex: Reindex
-    embedding: Embedding
-    spaces: Spaces
-    troubles: Troubles
-    performance: Performance
+    embedding: CachedEmbedder
+    spaces: EmbeddingSpaces
+    troubles: LastErrors
+    performance: LatencyStats
 
 
 def indexing(
@@ -54,21 +54,21 @@ def indexing(
     tier = settings.ranking.tier
     spaces = _spaces(backends, tier)
     embedding, entries = spaces.current.embedding, spaces.current.entries
-    sides: dict[IndexKind, VectorSide | LexicalSide] = {
-        IndexKind.VECTORS: VectorSide(backends.vectors, spaces, tier),
-        IndexKind.LEXICAL: LexicalSide(backends.lexical),
+    sides: dict[IndexKind, VectorIndexWriter | LexicalIndexWriter] = {
+        IndexKind.VECTORS: VectorIndexWriter(backends.vectors, spaces, tier),
+        IndexKind.LEXICAL: LexicalIndexWriter(backends.lexical),
     }
     _warn_of_own_indexes(backends)
-    applying = Applying(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
+    applying = ChangeApplier(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
     stack.callback(applying.close)
-    leading = Leading(
+    leading = LeaderElection(
         backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
     )
     reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
     reindex.prepare()
     indexer = Indexer(feed, applying, performance)
     compared = comparison(settings, directory, backends.metadata, backends.embedder.model)
-    upkeep = Upkeep(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=compared)
+    upkeep = IndexMonitor(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=compared)
     indexer.start()
     stack.callback(indexer.stop)
     upkeep.start()
@@ -76,13 +76,13 @@ def indexing(
     return Indexing(indexer, reindex, embedding, spaces, troubles, performance)
 
 
-def _spaces(backends: Backends, tier: RetrievalTier) -> Spaces:
-    def space(embedder: Embedder, *, is_current: bool) -> Space:
-        embedding = Embedding(embedder, backends.metadata.embeddings)
-        return Space(embedding, VectorEntries(embedding, tier), is_current)
+def _spaces(backends: Backends, tier: EmbeddingGranularity) -> EmbeddingSpaces:
+    def space(embedder: Embedder, *, is_current: bool) -> EmbeddingSpace:
+        embedding = CachedEmbedder(embedder, backends.metadata.embeddings)
+        return EmbeddingSpace(embedding, VectorEntries(embedding, tier), is_current)
 
     previous = backends.previous_embedder
-    return Spaces(
+    return EmbeddingSpaces(
         space(backends.embedder, is_current=True),
         None if previous is None else space(previous, is_current=False),
     )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.engine.indexing.troubles import Troubles
-from memsvc.engine.runtime.instrumentation import Timing
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.runtime.instrumentation import Instrumentation
+from memsvc.engine.runtime.latency_stats import LatencyStats
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Where measurements, and the troubles of indexes, are kept."""
 
-    performance: Performance
-    troubles: Troubles = field(default_factory=Troubles)
+    performance: LatencyStats
+    troubles: LastErrors = field(default_factory=LastErrors)
 
     def around(self, backends: Backends) -> Backends:
         """Return the same backends, measured."""
-        timing = Timing(self.performance, self.troubles)
+        timing = Instrumentation(self.performance, self.troubles)
         return replace(
             backends,
             metadata=timing.store(backends.metadata),

@@ -16,32 +16,32 @@ from memsvc.bootstrap.indexing import Indexing
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
-from memsvc.engine.admin.archive import ArchiveOne
-from memsvc.engine.capture.storing import Storing
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.commit.idempotency import Requests, forget_old_requests
+from memsvc.engine.admin.archive import ArchiveMemory
+from memsvc.engine.capture.storing import CaptureWriter
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.memories.append import Append
 from memsvc.engine.memories.bulk_import import Importing
-from memsvc.engine.memories.create import Remember
+from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.promote import Promote
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.reminders import Reminders
-from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.update import Revise
-from memsvc.engine.memories.upsert import Placing
-from memsvc.engine.records.memory_builder import Drafting
-from memsvc.engine.runtime.periodic_task import Repeating
+from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.memories.upsert import Upserter
+from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.search.access_counts import AccessCounts
-from memsvc.engine.watch.erased import ErasedPlaces
-from memsvc.engine.watch.notifier import Bell, Lookout
-from memsvc.engine.watch.watch import Watching
+from memsvc.engine.watch.erased import ErasureBarrier
+from memsvc.engine.watch.notifier import ChangeNotifier, CommitPoller
+from memsvc.engine.watch.watch import WatchService
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
@@ -52,70 +52,70 @@ POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class MemoryServices:
     """The use cases that write, and what they share."""
 
-    remember: Remember
-    revise: Revise
+    remember: MemoryCreator
+    revise: MemoryUpdater
     importing: Importing
     supersede: Supersede
     promote: Promote
-    archive: ArchiveOne
+    archive: ArchiveMemory
     resolve: Resolve
     append: Append
-    storing: Storing
+    storing: CaptureWriter
     accesses: AccessCounts
-    committer: Committer
-    keeping: Keeping
-    drafting: Drafting
-    recording: Recording
-    placing: Placing
-    requests: Requests
-    watching: Watching
+    committer: GroupCommitter
+    keeping: BlobGuard
+    drafting: MemoryBuilder
+    recording: RecordBuilder
+    placing: Upserter
+    requests: IdempotentExecutor
+    watching: WatchService
     reviewing: Reviewing
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
     reminders: Reminders
 
 
-def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> Writing:
+def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> MemoryServices:
     """Make what writes; *stack* stops its threads."""
     store, now = backends.metadata, backends.now
-    committer = Committer(store)
+    committer = GroupCommitter(store)
     stack.callback(committer.close)
     committer.on_commit(index.indexer.nudge)
     accesses = AccessCounts(committer, now)
-    stack.callback(Repeating("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
-    stack.callback(Repeating("tidying", TIDY_SECONDS, _tidying(settings, backends, committer)).stop)
+    stack.callback(PeriodicTask("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
+    stack.callback(PeriodicTask("tidying", TIDY_SECONDS, _tidying(settings, backends, committer)).stop)
     # Reading the system's randomness for every id lets the interpreter lock go, and an import waits to get it back.
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
     zone = ZoneInfo(settings.reminders.time_zone)
-    keeping = Keeping(store.files, backends.blobs)
-    drafting = Drafting(
+    keeping = BlobGuard(store.files, backends.blobs)
+    drafting = MemoryBuilder(
         model=index.embedding.model,
         dimension=index.embedding.dimension,
         now=now,
         random=random,
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
-        reminding=Reminding(zone, is_on=settings.reminders.detect),
+        reminding=ReminderDetector(zone, is_on=settings.reminders.detect),
         lifting=InlineImages(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
     )
-    recording = Recording(drafting, store.feed, backends.tokenizer.count)
-    placing = Placing(drafting, recording)
-    requests = Requests(committer, store.memories, store.conflicts)
-    return Writing(
+    recording = RecordBuilder(drafting, store.feed, backends.tokenizer.count)
+    placing = Upserter(drafting, recording)
+    requests = IdempotentExecutor(committer, store.memories, store.conflicts)
+    return MemoryServices(
         committer=committer,
         keeping=keeping,
-        remember=Remember(drafting, placing, requests, accesses),
-        revise=Revise(drafting, recording, requests, store.memories, now, keeping.try_to_remove_unused),
+        remember=MemoryCreator(drafting, placing, requests, accesses),
+        revise=MemoryUpdater(drafting, recording, requests, store.memories, now, keeping.try_to_remove_unused),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         promote=Promote(drafting, recording, requests, store.memories),
-        archive=ArchiveOne(drafting, recording, requests),
+        archive=ArchiveMemory(drafting, recording, requests),
         resolve=Resolve(drafting, recording, requests, store),
         append=Append(drafting, recording, requests, store.memories, now),
-        storing=Storing(drafting, placing, requests, accesses),
+        storing=CaptureWriter(drafting, placing, requests, accesses),
         accesses=accesses,
         drafting=drafting,
         recording=recording,
@@ -129,7 +129,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     )
 
 
-def _tidying(settings: Settings, backends: Backends, committer: Committer) -> Callable[[], None]:
+def _tidying(settings: Settings, backends: Backends, committer: GroupCommitter) -> Callable[[], None]:
     outbox = timedelta(days=settings.indexing.outbox_days)
 
     def tidy() -> None:
@@ -146,10 +146,10 @@ def _policy(settings: Settings) -> TrustPolicy:
     return TrustPolicy(trust, provenance.quarantine_below)
 
 
-def _watching(settings: Settings, store: MetadataStore, committer: Committer, stack: ExitStack) -> Watching:
-    bell = Bell()
+def _watching(settings: Settings, store: MetadataStore, committer: GroupCommitter, stack: ExitStack) -> WatchService:
+    bell = ChangeNotifier()
     committer.on_commit_of(bell.ring)
     if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
-        stack.callback(Repeating("watch-poll", seconds, Lookout(store.feed, bell).look).stop)
+        stack.callback(PeriodicTask("watch-poll", seconds, CommitPoller(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
-    return Watching(store.changes, ErasedPlaces(store.erasures), bell, max_lag=settings.watch.max_lag, kept=kept)
+    return WatchService(store.changes, ErasureBarrier(store.erasures), bell, max_lag=settings.watch.max_lag, kept=kept)

@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 
 from memsvc.bootstrap.backends import Backends, opened_store, utc_now
 from memsvc.data_directory import owned
-from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.admin.api_keys import Access, Keys
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.settings import Settings
 
 
-def access_of(settings: Settings, backends: Backends, committer: Committer) -> Access:
+def access_of(settings: Settings, backends: Backends, committer: GroupCommitter) -> Access:
     """Return what makes the keys of a running service, and what knows them again."""
     access, reads = settings.access, backends.metadata.api_keys
     refresh = timedelta(seconds=access.refresh_seconds)
-    keyring = Keyring(reads, demand=access.keys, refresh=refresh, now=backends.now)
+    keyring = ApiKeyAuthenticator(reads, demand=access.keys, refresh=refresh, now=backends.now)
     made = Keys(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
     return Access(made, keyring)
 
@@ -37,7 +37,7 @@ def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -
     """
     with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
         store.moves.require_here()
-        committer = Committer(store)
+        committer = GroupCommitter(store)
         with closing(committer):
             yield Keys(store.api_keys, committer, now=now, random=secrets.token_bytes)
 

@@ -9,48 +9,48 @@ from dataclasses import dataclass
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
-from memsvc.engine.context.core_memories import Core
-from memsvc.engine.context.service import Contexts, Sources
-from memsvc.engine.history.as_of_search import LookingBack
+from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.context.service import ContextService, Sources
+from memsvc.engine.history.as_of_search import AsOfSearch
 from memsvc.engine.history.dense import PastVectors
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.search.ranking import Ranker
-from memsvc.engine.search.rerank import Refining
+from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import Retrieval
 from memsvc.engine.search.scoring import Constants
-from memsvc.engine.search.search import Readers, Recall
+from memsvc.engine.search.search import Readers, SearchService
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SearchServices:
     """The use cases that search, and build contexts."""
 
-    recall: Recall
-    core: Core
-    contexts: Contexts
+    recall: SearchService
+    core: CoreMemoryCache
+    contexts: ContextService
 
 
 def reading(
     settings: Settings,
     backends: Backends,
     index: Indexing,
-    writes: Writing,
+    writes: MemoryServices,
     stack: ExitStack,
-) -> Reading:
+) -> SearchServices:
     """Make what searches; *stack* stops its threads."""
     store, performance = backends.metadata, index.performance
     reads, threads = store.memories, settings.server.search_threads
     retrieval = Retrieval(reads, backends.vectors, backends.lexical, index.spaces, threads)
     stack.callback(retrieval.close)
-    ranker, refining = Ranker(reads, _constants(settings)), Refining(reads, backends.reranker)
+    ranker, refining = Ranker(reads, _constants(settings)), ResultRefiner(reads, backends.reranker)
     readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
-    recall = Recall(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
-    core = Core(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
+    recall = SearchService(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
+    core = CoreMemoryCache(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
     writes.committer.on_commit(core.note_commit)
     sources = Sources(
         reads,
@@ -63,14 +63,14 @@ def reading(
         _session_size(store),
         settings.provenance.trust_agent,
     )
-    contexts = Contexts(sources, threads=threads)
+    contexts = ContextService(sources, threads=threads)
     stack.callback(contexts.close)
-    return Reading(recall, core, contexts)
+    return SearchServices(recall, core, contexts)
 
 
-def _looking_back(settings: Settings, backends: Backends, embedding: Embedding) -> LookingBack:
+def _looking_back(settings: Settings, backends: Backends, embedding: CachedEmbedder) -> AsOfSearch:
     vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
-    return LookingBack(backends.metadata.memories, backends.metadata.feed, vectors)
+    return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
 def _constants(settings: Settings) -> Constants:

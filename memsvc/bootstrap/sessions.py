@@ -5,35 +5,37 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
-from memsvc.engine.capture.decider import Deciding
+from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.capture.known_text import Recognising
-from memsvc.engine.capture.statement_extraction import Listening
+from memsvc.engine.capture.known_text import KnownTextFilter
+from memsvc.engine.capture.statement_extraction import StatementExtractor
 from memsvc.engine.sessions.append import Appending
-from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.desk import SessionService
 from memsvc.engine.sessions.flush import Flushing
-from memsvc.engine.sessions.model_summary import ModelSummarizer
+from memsvc.engine.sessions.model_summary import LlmSummarizer
 from memsvc.engine.sessions.reading import ReadingSessions
 from memsvc.engine.sessions.service import Opening, SessionDefaults
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, Summarizer
-from memsvc.engine.sessions.trim import Leaving, Trimmer, Trimming, TrimRules
+from memsvc.engine.sessions.trim import TrimHooks, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
 
 
-def listening(settings: Settings, backends: Backends) -> Listening:
+def listening(settings: Settings, backends: Backends) -> StatementExtractor:
     """Make what decides what is worth remembering of what was said."""
-    return Listening(
+    return StatementExtractor(
         Redactor(is_on=settings.redaction.capture),
-        Recognising(backends.metadata.memories, backends.lexical),
-        Deciding(backends.language_model),
+        KnownTextFilter(backends.metadata.memories, backends.lexical),
+        CaptureDecider(backends.language_model),
     )
 
 
-def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flush, stack: ExitStack) -> Sessions:
+def sessions(
+    settings: Settings, backends: Backends, writes: MemoryServices, flush: Flush, stack: ExitStack
+) -> SessionService:
     """Make what keeps conversations; *stack* stops its thread."""
     chosen = settings.sessions
     store, committer, drafting = backends.metadata, writes.committer, writes.drafting
@@ -42,9 +44,9 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flu
     extractive = ExtractiveSummarizer(backends.tokenizer, redactor)
     summarizer: Summarizer = extractive
     if backends.language_model is not None:
-        summarizer = ModelSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
+        summarizer = LlmSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
     flushing = Flushing(committer, store, flush, chosen.flush_tokens)
-    leaving = Leaving(redactor, flushing.flush_before_trimming)
+    leaving = TrimHooks(redactor, flushing.flush_before_trimming)
     trimming = Trimming(committer, store, drafting, summarizer, leaving, rules)
 
     def keep_up(scope: Scope) -> None:
@@ -62,7 +64,7 @@ def sessions(settings: Settings, backends: Backends, writes: Writing, flush: Flu
         on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,
         auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
     )
-    return Sessions(
+    return SessionService(
         opening=Opening(committer, defaults, backends.now),
         appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, flushing.is_due, backends.now),
         reading=ReadingSessions(store.sessions),

@@ -9,7 +9,7 @@ MODELS = ("language_model",)
 PROBE = "Does the model answer?"
 
 
-def described(port: str, backend: Any) -> str:
+def describe_backend(port: str, backend: Any) -> str:
     """Return what is worth knowing of an open backend; an embedder has embedded something, so that it is known to work.
 
     Raises:

@@ -10,15 +10,15 @@ from threading import Thread
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import Writing
-from memsvc.bootstrap.search import Reading
+from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.search import SearchServices
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
-from memsvc.engine.admin.backup import BLOBS, About, Backups, Beside
+from memsvc.engine.admin.backup import BLOBS, BackupManifest, Backups, BlobSource
 from memsvc.engine.erasing.files import FilesOfUsers
-from memsvc.engine.files.shelf import Files
-from memsvc.engine.user_data.erasure import Erase, Indexes, Keeping, Place
+from memsvc.engine.files.shelf import FileService
+from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, Erase, Indexes
 from memsvc.engine.user_data.export import Exporting
 from memsvc.engine.user_data.importing import UserImporting
 from memsvc.engine.vault.vault import Vault
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetting:
+class UserDataServices:
     """The use cases that forget users, that carry them elsewhere, and that make backups."""
 
     erase: Erase
@@ -44,16 +44,16 @@ def forgetting(
     settings: Settings,
     directory: DataDirectory,
     backends: Backends,
-    parts: tuple[Indexing, Writing, Reading, Files],
+    parts: tuple[Indexing, MemoryServices, SearchServices, FileService],
     vault: Vault | None,
     stack: ExitStack,
-) -> Forgetting:
+) -> UserDataServices:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
     index, writes, reads, files = parts
     users_files = FilesOfUsers(backends.metadata.files, backends.blobs, files.keeping)
     folder = settings.backup.directory or directory.path / BACKUPS
-    about = About(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    beside = Beside(backends.blobs, files.keeping.undisturbed)
+    about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
+    beside = BlobSource(backends.blobs, files.keeping.undisturbed)
     backups = Backups(backends.metadata, beside, folder, about, backends.now)
     forget_files = () if vault is None else (vault.forget,)
     erase = Erase(
@@ -62,7 +62,7 @@ def forgetting(
         Indexes(
             backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, settings.ranking.tier
         ),
-        Keeping(
+        CacheInvalidation(
             writes.accesses.flush,
             (
                 reads.core.forget,
@@ -72,12 +72,12 @@ def forgetting(
                 lambda _: forget_texts(),
             ),
         ),
-        Place(directory.path, backups.names, users_files, (folder, directory.path / BLOBS)),
+        DataLocations(directory.path, backups.names, users_files, (folder, directory.path / BLOBS)),
         backends.now,
     )
     _finish_begun(backends, erase, stack)
     tier = settings.ranking.tier
-    return Forgetting(
+    return UserDataServices(
         erase=erase,
         backups=backups,
         exporting=Exporting(backends.metadata, writes.accesses, index.embedding, tier, backends.now),

@@ -6,19 +6,19 @@ import threading
 from contextlib import ExitStack
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.diagnostics import Watchfulness
-from memsvc.bootstrap.memories import Writing
+from memsvc.bootstrap.diagnostics import Diagnostics
+from memsvc.bootstrap.memories import MemoryServices
 from memsvc.bootstrap.vault_watching import attending
 from memsvc.data_directory import owned
-from memsvc.engine.vault.filesystem import OWN, VaultFolder
-from memsvc.engine.vault.note_import import Desk
+from memsvc.engine.vault.filesystem import OWN, VaultFilesystem
+from memsvc.engine.vault.note_import import VaultContext
 from memsvc.engine.vault.three_way import ThreeWay
 from memsvc.engine.vault.vault import Vault, assembled
 from memsvc.settings import Settings
 
 
 def vault(
-    settings: Settings, backends: Backends, writes: Writing, looks: Watchfulness, stack: ExitStack
+    settings: Settings, backends: Backends, writes: MemoryServices, looks: Diagnostics, stack: ExitStack
 ) -> Vault | None:
     """Make the vault, bring it up to date in a thread, and have it follow; *stack* stops that. None: there is none.
 
@@ -32,10 +32,10 @@ def vault(
         return None
     root, store = settings.vault.directory.absolute(), backends.metadata
     attends = attending(settings.vault, root, store.vault, backends.now, stack)
-    folder = VaultFolder(root, attends.note_own)
+    folder = VaultFilesystem(root, attends.note_own)
     stack.enter_context(owned(folder.root / OWN))
     folder.prepare()
-    desk = Desk(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
+    desk = VaultContext(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
     made = assembled(desk, store.feed, ThreeWay(), attends.note_taken)
     writes.committer.on_commit(made.nudge)
     looks.statistics.also_tell(attends.notices_of)

@@ -8,31 +8,31 @@ from datetime import datetime
 from pathlib import Path
 
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.runtime.periodic_task import Repeating
-from memsvc.engine.vault.attending import Attending
+from memsvc.engine.runtime.periodic_task import PeriodicTask
+from memsvc.engine.vault.attending import VaultMonitor
 from memsvc.engine.vault.git import CommitForm, GitCommits
-from memsvc.engine.vault.manner import Manner
+from memsvc.engine.vault.manner import WatchConfig
 from memsvc.engine.vault.repository import Signature
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 from memsvc.settings.vault import VaultWatchingSettings
 
 PAGE = 1_000
 
 
 def attending(
-    settings: VaultWatchingSettings, root: Path, book: VaultBook, now: Callable[[], datetime], stack: ExitStack
-) -> Attending:
+    settings: VaultWatchingSettings, root: Path, book: VaultManifest, now: Callable[[], datetime], stack: ExitStack
+) -> VaultMonitor:
     """Make it, and the thread that commits; *stack* stops that, after a last commit. The watcher is not yet started."""
-    manner = Manner(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
+    manner = WatchConfig(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
     git: GitCommits | None = None
     if settings.git.enabled:
         form = CommitForm(Signature(settings.git.author_name, settings.git.author_email), settings.git.message)
         git = GitCommits(root, form, now)
-        stack.callback(Repeating("vault-git", settings.git.batch_seconds, _committing(git, book)).stop)
-    return Attending(root, manner, git)
+        stack.callback(PeriodicTask("vault-git", settings.git.batch_seconds, _committing(git, book)).stop)
+    return VaultMonitor(root, manner, git)
 
 
-def _committing(git: GitCommits, book: VaultBook) -> Callable[[], None]:
+def _committing(git: GitCommits, book: VaultManifest) -> Callable[[], None]:
     """Return what commits; the first time also what an earlier run of the process had no time for."""
     is_first = True
 

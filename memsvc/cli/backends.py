@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from memsvc.cli.errors import told
+from memsvc.cli.errors import report_errors
 from memsvc.cli.output import write, write_table
 from memsvc.cli.serve import AsJson, Config, read_settings
 
@@ -19,7 +19,7 @@ def backends(
     from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
 
     found = found_backends()
-    with told():
+    with report_errors():
         settings = read_settings(config, None)
     rows = []
     for each in found:

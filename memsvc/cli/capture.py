@@ -11,9 +11,9 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import DocumentKind, OnDuplicate, Role
-from memsvc.cli.errors import CommandError, say
+from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import given_text
 
@@ -32,7 +32,7 @@ DAILY = "daily/"
 
 @connected
 def capture(
-    session: Session,
+    session: CliContext,
     *,
     text: Annotated[str, typer.Argument(help='What was said; "-" reads it from stdin.')],
     role: Annotated[Role, typer.Option(help="Who said it.")] = Role.USER,
@@ -50,7 +50,7 @@ def capture(
     tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
     say_redactions(reply.redactions)
     if reply.notice:
-        say(f"memsvc: {reply.notice}")
+        print_error(f"memsvc: {reply.notice}")
 
 
 def _row(decision: messages.CaptureDecision) -> tuple[str, ...]:
@@ -74,12 +74,12 @@ def say_redactions(redactions: object) -> None:
     """Say on stderr which secrets were replaced, if any were."""
     told = ", ".join(f"{one.count} {one.kind}" for one in cast("list[types.Redaction]", redactions))
     if told:
-        say(f"memsvc: Secrets were replaced before anything was stored: {told}")
+        print_error(f"memsvc: Secrets were replaced before anything was stored: {told}")
 
 
 @connected
 def append(
-    session: Session,
+    session: CliContext,
     *,
     key: Annotated[
         str,
@@ -104,7 +104,7 @@ def append(
 
 @connected
 def ingest(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     path: Annotated[str, typer.Argument(help='A Markdown or text file; "-" for stdin.', metavar="PATH")],
     key: Annotated[str, typer.Option(help="A name of your own.  [default: the file's name]")] = "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Kind, Layer
 from memsvc.cli.errors import CommandError
 from memsvc.cli.output import write, write_json
@@ -25,7 +25,7 @@ Revision = Annotated[int, typer.Option(min=0, help="Only from this revision on; 
 
 @connected
 def update(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     memory_id: MemoryId,
     content: Annotated[str | None, typer.Option(help='The new text; "-" reads it from stdin.')] = None,
@@ -71,7 +71,7 @@ def update(  # noqa: PLR0913 - an option each
 
 @connected
 def delete(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: MemoryId,
     hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
@@ -90,7 +90,7 @@ def delete(
 
 @connected
 def restore(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id, or the folder of a backup.", metavar="ID|BACKUP")],
     revision: Revision = 0,
@@ -125,7 +125,7 @@ def refuse_unnamed(memory_id: str) -> None:
 
 @connected
 def promote(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: MemoryId,
     content: Annotated[str, typer.Argument(help='An edited text; "-" reads it from stdin.')] = "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictState, Resolution
 from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import given_text
@@ -25,7 +25,7 @@ app = typer.Typer(help="Show what contradicts what, and decide.", no_args_is_hel
 
 @connected
 def supersede(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The old memory's id.", metavar="ID")],
     content: Annotated[str, typer.Argument(help='The new text; "-" reads it from stdin.')] = "",
@@ -49,7 +49,7 @@ def supersede(
 @app.command("list")
 @connected
 def list_conflicts(
-    session: Session,
+    session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     state: Annotated[list[ConflictState] | None, typer.Option(help="In this state. May be repeated.")] = None,
@@ -70,7 +70,7 @@ def list_conflicts(
 @app.command()
 @connected
 def resolve(
-    session: Session,
+    session: CliContext,
     *,
     conflict_id: Annotated[str, typer.Argument(help="The conflict's id.", metavar="CONFLICT")],
     resolution: Annotated[

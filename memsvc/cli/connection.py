@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from memsvc.cli.errors import CommandError, told
+from memsvc.cli.errors import CommandError, report_errors
 from memsvc.cli.parsing import require_utf8
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def os_user() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CliContext:
     """Where to connect and as whom, and whether the answer is for a program."""
 
     address: str
@@ -133,7 +133,7 @@ _OPTIONS = {
 
 
 def connected(
-    command: Callable[Concatenate[Session, P], None], *, without: Collection[str] = ()
+    command: Callable[Concatenate[CliContext, P], None], *, without: Collection[str] = ()
 ) -> Callable[..., None]:
     """Give a command the options of a connection, hand them over as a Session, and tell failures in a line.
 
@@ -151,9 +151,9 @@ def connected(
         address, user, project, api_key, ca, certificate, key, as_json = (
             given.pop(name, default) for name, (_, default) in _OPTIONS.items()
         )
-        with told(address):
+        with report_errors(address):
             require_utf8([address, user, project, *given.values()])
-            session = Session(
+            session = CliContext(
                 address, user or os_user(), _project(project), as_json, api_key, tls_of(ca, certificate, key)
             )
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError
 from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import in_utc
@@ -22,7 +22,7 @@ CONTENT_WIDTH = 80
 
 @connected
 def consolidate(
-    session: Session,
+    session: CliContext,
     *,
     apply: Annotated[bool, typer.Option("--apply", help="Merge them.  [default: only show what would be]")] = False,
     threshold: Annotated[
@@ -69,7 +69,7 @@ def _rows(group: pb.ConsolidatedGroup) -> list[tuple[str, ...]]:
 
 @connected
 def undo_consolidation(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The merged memory's id, or an original's.", metavar="ID")],
     revision: Annotated[
@@ -88,7 +88,7 @@ def undo_consolidation(
 
 @connected
 def summarize(
-    session: Session,
+    session: CliContext,
     *,
     month: Annotated[str, typer.Argument(help="A month, such as 2026-02.  [default: all time]")] = "",
     topic: Annotated[str, typer.Option(help="Only what speaks of this.")] = "",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ContextSection
-from memsvc.cli.errors import say
+from memsvc.cli.errors import print_error
 from memsvc.cli.output import date_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CONTENT_WIDTH = 100
 
 @connected
 def context(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     query: Annotated[str, typer.Argument(help="What the context is for, such as the last message.")] = "",
     tokens: Annotated[int | None, typer.Option(min=1, help="The budget.  [default: the service's]")] = None,
@@ -75,21 +75,21 @@ def context(  # noqa: PLR0913 - an option each
         _show(session, client, query, asked)
 
 
-def _show(session: Session, client: Memsvc, query: str, asked: ContextOptions) -> None:
+def _show(session: CliContext, client: Memsvc, query: str, asked: ContextOptions) -> None:
     rendered = client.render_context(query, **asked)
     if session.as_json:
         write_json(rendered)
         return
     write(rendered.markdown.rstrip("\n"))
     for warning in rendered.warnings:
-        say(f"memsvc: {warning.message}")
+        print_error(f"memsvc: {warning.message}")
     summary = rendered.summary
-    say(f"{rendered.token_count} of {summary.total_tokens} tokens; cursor {summary.context_cursor}")
+    print_error(f"{rendered.token_count} of {summary.total_tokens} tokens; cursor {summary.context_cursor}")
 
 
 @connected
 def load(
-    session: Session,
+    session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many of each sort.")] = 50,
     zone: Annotated[str, typer.Option(help="The user's time zone, such as Asia/Shanghai.")] = "",
@@ -113,9 +113,9 @@ def load(
     if rows:
         write_table(("=as", "=id", "=date", "~content"), rows)
     else:
-        say("Nothing is to be loaded.")
+        print_error("Nothing is to be loaded.")
     if found.is_incomplete:
-        say("There are more; ask with a larger --limit.")
+        print_error("There are more; ask with a larger --limit.")
 
 
 def _line(memory: types.Memory) -> str:

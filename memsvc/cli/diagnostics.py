@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Index
-from memsvc.cli.errors import FAILED, say
+from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ VERIFY_SECONDS = 600.0
 
 
 @connected
-def stats(session: Session) -> None:
+def stats(session: CliContext) -> None:
     """Count the memories."""
     with session.client() as client:
         reply = client.stats()
@@ -60,7 +60,7 @@ def stats(session: Session) -> None:
 
 def _warn(warnings: Iterable[lifecycle.Warning]) -> None:
     for warning in warnings:
-        say(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
+        print_error(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
 
 
 def _severity(warning: lifecycle.Warning) -> str:
@@ -72,7 +72,7 @@ def _severity(warning: lifecycle.Warning) -> str:
 
 @connected
 def perf(
-    session: Session,
+    session: CliContext,
     *,
     operation: Annotated[str, typer.Argument(help="One operation, such as Search.  [default: all]")] = "",
 ) -> None:
@@ -99,7 +99,7 @@ def _times(measured: lifecycle.OperationPerformance | lifecycle.StagePerformance
 
 @connected
 def diagnose(
-    session: Session,
+    session: CliContext,
     *,
     verify: Annotated[bool, typer.Option("--verify", help="Compare every index entry with the store.")] = False,
 ) -> None:
@@ -169,7 +169,7 @@ def _index_name(index: lifecycle.IndexKind.ValueType) -> str:
 
 @connected
 def reindex(
-    session: Session,
+    session: CliContext,
     *,
     index: Annotated[list[Index] | None, typer.Option(help="Only this one. May be repeated.")] = None,
     repair: Annotated[

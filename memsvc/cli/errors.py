@@ -23,13 +23,13 @@ class CommandError(Exception):
     """A command cannot do its work; the message says why and what to do."""
 
 
-def say(message: str) -> None:
+def print_error(message: str) -> None:
     """Write a line to stderr."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201 - the command line
 
 
 @contextmanager
-def told(address: str = "") -> Iterator[None]:
+def report_errors(address: str = "") -> Iterator[None]:
     """Turn what a command may fail with into a line and exit code 1. *address* is the service that it talks to."""
     try:
         yield
@@ -37,7 +37,7 @@ def told(address: str = "") -> Iterator[None]:
         abandon_stdout()
         raise typer.Exit(PIPE_CLOSED) from None
     except _expected() as error:
-        say(f"memsvc: {_line(error, address)}")
+        print_error(f"memsvc: {_line(error, address)}")
         raise typer.Exit(FAILED) from None
 
 
@@ -123,9 +123,9 @@ def _line(error: Exception, address: str) -> str:
         return f"The settings file is no TOML: {error}."
     if isinstance(error, ValidationError):
         from memsvc.settings import Settings  # noqa: PLC0415
-        from memsvc.settings.validation_errors import told_of  # noqa: PLC0415
+        from memsvc.settings.validation_errors import format_validation_error  # noqa: PLC0415
 
-        wrong = told_of(error, Settings).rstrip(".")
+        wrong = format_validation_error(error, Settings).rstrip(".")
         end = "" if wrong.endswith("?") else "."
         return f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
     return str(error)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.connection import Session, connected
-from memsvc.cli.errors import CommandError, say
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import local_time, write, write_json, write_table
 from memsvc.cli.parsing import STDIN
 from memsvc.domain.files import FileCategory as Category
@@ -28,7 +28,7 @@ app = typer.Typer(no_args_is_help=True, help="Keep files beside the memories.")
 @app.command()
 @connected
 def put(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='The file to upload, or "-" for stdin.', metavar="FILE")],
     name: Annotated[str, typer.Option(help="What to call it.  [default: its own name]")] = "",
@@ -62,7 +62,7 @@ def put(  # noqa: PLR0913 - an option each
 @app.command("get")
 @connected
 def get_file(
-    session: Session,
+    session: CliContext,
     *,
     reference: Annotated[str, typer.Argument(help="Its id, or a reference such as chart:ID.", metavar="FILE")],
     output: Annotated[str, typer.Option("--output", "-o", help='Where to write it, "-" for stdout.')] = "",
@@ -95,7 +95,7 @@ def get_file(
 @app.command("ls")
 @connected
 def list_files(
-    session: Session,
+    session: CliContext,
     *,
     query: Annotated[str, typer.Argument(help="Words of its name or of what was noted with it.")] = "",
     category: Annotated[list[Category] | None, typer.Option(help="Only of this one. May be repeated.")] = None,
@@ -120,7 +120,7 @@ def list_files(
 @app.command("rm")
 @connected
 def remove(
-    session: Session,
+    session: CliContext,
     *,
     references: Annotated[list[str], typer.Argument(help="Ids, or references such as chart:ID.", metavar="FILE...")],
 ) -> None:
@@ -131,7 +131,7 @@ def remove(
             if session.as_json:
                 write_json(gone)
             else:
-                say(f"deleted {_reference(gone)}  {gone.name}")
+                print_error(f"deleted {_reference(gone)}  {gone.name}")
 
 
 def safe_name(file: pb.File) -> str:

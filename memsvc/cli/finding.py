@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
-from memsvc.cli.errors import FAILED, say
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import write_json, write_table
 from memsvc.cli.search import show_hits
 from memsvc.domain.files import FileCategory as Category
@@ -26,7 +26,7 @@ _SCOPE_OF = {Category.REPORT: "REPORTS", Category.CHART: "CHARTS"}
 
 @connected
 def search_files(
-    session: Session,
+    session: CliContext,
     *,
     query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
     category: Annotated[list[Category] | None, typer.Option(help="Only of this one. May be repeated.")] = None,
@@ -50,7 +50,7 @@ def search_files(
 
 @connected
 def resolve(
-    session: Session,
+    session: CliContext,
     *,
     references: Annotated[list[str], typer.Argument(help="References such as chart:ID.", metavar="REF...")],
 ) -> None:
@@ -67,7 +67,7 @@ def resolve(
         raise typer.Exit(FAILED)
 
 
-def search_everything(session: Session, client: Memsvc, query: str, *, limit: int) -> None:
+def search_everything(session: CliContext, client: Memsvc, query: str, *, limit: int) -> None:
     """Find memories and files, and show them group by group."""
     reply = client.search_all(query, limit=limit)
     if session.as_json:
@@ -88,7 +88,7 @@ def _show(title: str, hits: Iterable[searches.FileHit]) -> None:
     if rows:
         write_table(_COLUMNS, rows, title=title)
     else:
-        say("Nothing fits.")
+        print_error("Nothing fits.")
 
 
 def _reference(one: files.ResolvedFileRef) -> str:

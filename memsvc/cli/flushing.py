@@ -11,8 +11,8 @@ import typer
 
 from memsvc.cli.capture import TEXT_WIDTH, say_redactions
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connection import Session, connected
-from memsvc.cli.errors import CommandError, say
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import STDIN, stdin_lines, utf8_lines
 
@@ -27,7 +27,7 @@ _FIELDS = {"role", "content", "speaker", "name"}
 
 @connected
 def flush(
-    session: Session,
+    session: CliContext,
     *,
     path: Annotated[
         str, typer.Argument(help='JSON Lines of messages, {"role": …, "content": …}; "-" for stdin.', metavar="PATH")
@@ -70,7 +70,7 @@ def _tell(replies: Iterable[messages.FlushMessagesResponse]) -> None:
     write_table(("=outcome", "=scope", "=kind", "~text", "memory"), rows)
     write(f"{len(rows)} remembered, {ignored} statements ignored")
     for notice in dict.fromkeys(notices):
-        say(f"memsvc: {notice}")
+        print_error(f"memsvc: {notice}")
 
 
 def _parts(said: Iterable[messages.ChatMessage]) -> Iterator[list[messages.ChatMessage]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 from memsvc.cli.parsing import in_utc
 
@@ -27,7 +27,7 @@ Name = Annotated[str, typer.Argument(help="The checkpoint's name.", metavar="NAM
 
 @connected
 def revisions(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
     conversation: options.Conversation = "",
@@ -56,7 +56,7 @@ def _revision(revision: history.Revision) -> tuple[str, ...]:
 
 @connected
 def rollback(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
     revision: Annotated[int, typer.Argument(min=1, help="The revision; `memsvc history ID` shows them.")],
@@ -74,7 +74,7 @@ def rollback(
 @checkpoint.command("create")
 @connected
 def create_checkpoint(
-    session: Session,
+    session: CliContext,
     *,
     name: Name,
     note: Annotated[str, typer.Option(help="What it is for.")] = "",
@@ -91,7 +91,7 @@ def create_checkpoint(
 
 @checkpoint.command("list")
 @connected
-def list_checkpoints(session: Session) -> None:
+def list_checkpoints(session: CliContext) -> None:
     """List the checkpoints of the project, newest first."""
     with session.client() as client:
         found = list(client.checkpoints())
@@ -105,7 +105,7 @@ def list_checkpoints(session: Session) -> None:
 
 @checkpoint.command("diff")
 @connected
-def diff_checkpoint(session: Session, *, name: Name, conversation: options.Conversation = "") -> None:
+def diff_checkpoint(session: CliContext, *, name: Name, conversation: options.Conversation = "") -> None:
     """Show what is otherwise now than at a checkpoint."""
     with session.client(conversation=conversation) as client:
         found = list(client.diff_checkpoint(name))
@@ -131,7 +131,7 @@ def _difference(difference: history.Difference) -> tuple[str, ...]:
 @checkpoint.command("rollback")
 @connected
 def rollback_to_checkpoint(
-    session: Session,
+    session: CliContext,
     *,
     name: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,

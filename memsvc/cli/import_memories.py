@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ImportFormat, OnDuplicate
-from memsvc.cli.errors import FAILED, say
+from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import progress_bar, write, write_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHOWN_FAILURES = 20
 
 @connected
 def import_memories(
-    session: Session,
+    session: CliContext,
     *,
     paths: Annotated[
         list[str],
@@ -62,7 +62,7 @@ def import_memories(
         )
     except MemsvcCallError as error:
         if error.code.name in {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"} and error.reason != "REQUEST_ID_REUSED":
-            say(f"memsvc: Go on with the same command and --request-id {name}")
+            print_error(f"memsvc: Go on with the same command and --request-id {name}")
         raise
     if session.as_json:
         write_json(last)
@@ -77,7 +77,7 @@ def import_memories(
 
 
 def _import(
-    session: Session,
+    session: CliContext,
     memories: Iterable[types.Memory],
     *,
     total: int | None,
@@ -98,7 +98,7 @@ def _import(
         ):
             bar(last.next_index, total, f"{last.memories_per_second:,.0f}/s")
             for failure in last.failures[: SHOWN_FAILURES - shown]:
-                say(f"memsvc: memory {failure.index + 1} was not stored: {_reason(failure.status)}")
+                print_error(f"memsvc: memory {failure.index + 1} was not stored: {_reason(failure.status)}")
                 shown += 1
     return last
 

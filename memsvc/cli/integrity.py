@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
-from memsvc.cli.errors import FAILED, say
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import progress_bar, write, write_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PREFIX = "INTEGRITY_FAULT_"
 
 @connected
 def check_integrity(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Put right what is found.")] = False,
     everybody: Annotated[
@@ -71,7 +71,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
             f"{summary.memory_count:,} memories checked, {summary.findings:,} findings, {summary.repaired:,} repaired"
         )
     for part in summary.unchecked:
-        say(f"memsvc: not checked: {part}")
+        print_error(f"memsvc: not checked: {part}")
     if summary.findings > summary.repaired or summary.unchecked:
         raise typer.Exit(FAILED)
 

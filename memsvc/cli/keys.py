@@ -12,7 +12,7 @@ import typer
 
 from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
 from memsvc.cli.enums import KeyRole
-from memsvc.cli.errors import say, told
+from memsvc.cli.errors import print_error, report_errors
 from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class _Place:
             settings = self._settings()
             try:
                 with offline_keys(settings) as keys:
-                    say(f"No service has {settings.data_dir} open; working on it.")
+                    print_error(f"No service has {settings.data_dir} open; working on it.")
                     return by_store(keys)
             except DataDirectoryLockedError:
-                say(
+                print_error(
                     f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another."
                 )
         with self._client(self._address or DEFAULT_ADDRESS) as client:
@@ -75,7 +75,7 @@ def _place(
     api_key: str,
     tls: tuple[Path | None, Path | None, Path | None],
 ) -> Iterator[_Place]:
-    with told(address or DEFAULT_ADDRESS):
+    with report_errors(address or DEFAULT_ADDRESS):
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
         from memsvc.settings import load_settings  # noqa: PLC0415
 
@@ -130,7 +130,7 @@ def create(  # noqa: PLR0913 - an option each
     if as_json:
         write_json(reply)
         return
-    say(f"Key {reply.api_key.id}, of role {_name(role)}. Keep it now: it is not shown again.")
+    print_error(f"Key {reply.api_key.id}, of role {_name(role)}. Keep it now: it is not shown again.")
     write(reply.secret)
 
 

@@ -8,9 +8,9 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.changes import MemoryId, Revision, refuse_unnamed
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import MaintenanceStep
-from memsvc.cli.errors import FAILED, say
+from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import milliseconds, progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STEP, REASON = "MAINTENANCE_STEP_", "MAINTENANCE_REASON_"
 
 @connected
 def maintain(
-    session: Session,
+    session: CliContext,
     *,
     step: Annotated[list[MaintenanceStep] | None, typer.Option(help="Only this step. May be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what is due; change nothing.")] = False,
@@ -75,7 +75,7 @@ def _show(changes: Sequence[pb.MaintenanceChange], tallies: Sequence[pb.Maintena
     write_table(("step", ">due", ">changed", ">skipped", ">ms", "state"), counts)
     for tally in tallies:
         if tally.failure:
-            say(f"memsvc: {_step_name(tally.step)} broke off: {tally.failure}")
+            print_error(f"memsvc: {_step_name(tally.step)} broke off: {tally.failure}")
 
 
 def _step_name(step: pb.MaintenanceStep.ValueType) -> str:
@@ -92,7 +92,7 @@ def _reason_name(reason: pb.MaintenanceReason.ValueType) -> str:
 
 @connected
 def archive(
-    session: Session, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
+    session: CliContext, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
 ) -> None:
     """Put a memory out of use; `memsvc restore` brings it back."""
     refuse_unnamed(memory_id)

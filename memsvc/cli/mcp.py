@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError
 
 
 def _serve(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
     conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="The conversation.")] = "",
@@ -32,12 +32,12 @@ def _serve(  # noqa: PLR0913 - an option each
     if find_spec("mcp") is None:
         message = "MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again."
         raise CommandError(message)
-    from memsvc.mcp.scope import Place  # noqa: PLC0415
+    from memsvc.mcp.scope import BridgeScope  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415
 
     _check_zone(time_zone)
     run(
-        Place(
+        BridgeScope(
             address=session.address,
             user=session.user,
             project=session.project,

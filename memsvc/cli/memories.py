@@ -10,7 +10,7 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.conflicts import tell_conflicts
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 from memsvc.cli.parsing import given_text, in_utc
@@ -25,7 +25,7 @@ CONTENT_WIDTH = 100
 
 @connected
 def add(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     content: Annotated[str, typer.Argument(help='The text, in Markdown; "-" reads it from stdin.')],
     title: Annotated[str, typer.Option(help="A short heading.")] = "",
@@ -79,7 +79,7 @@ def add(  # noqa: PLR0913 - an option each
 
 @connected
 def get(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")] = "",
     key: Annotated[str, typer.Option(help="Its key, in place of the id.")] = "",
@@ -146,7 +146,7 @@ def _show(memory: types.Memory) -> None:
 
 @connected
 def list_memories(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     order: Annotated[str, typer.Option(help='A time, importance or access_count, then "asc" or "desc".')] = "",

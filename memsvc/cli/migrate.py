@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
-from memsvc.cli.errors import CommandError, say, told
+from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.keys import DEFAULT_ADDRESS, Address, AsJson, Config, DataDir
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
@@ -71,7 +71,7 @@ def migrate_backend(  # noqa: PLR0913 - an option each
 
     When it breaks off, say the same again: it goes on where it was.
     """
-    with told(address or DEFAULT_ADDRESS):
+    with report_errors(address or DEFAULT_ADDRESS):
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
         from memsvc.settings import load_settings  # noqa: PLC0415
 
@@ -123,9 +123,11 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
     try:
         migration = stack.enter_context(offline_migration(settings))
     except DataDirectoryLockedError:
-        say(f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another.")
+        print_error(
+            f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another."
+        )
         return None
-    say(f"No service has {settings.data_dir} open; working on it.")
+    print_error(f"No service has {settings.data_dir} open; working on it.")
     changes = Changes.DISCARD if wanted.discard_changes else Changes.KEEP
     return map(progress_to_proto, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from memsvc.cli.connection import project_of
-from memsvc.cli.errors import told
+from memsvc.cli.errors import report_errors
 from memsvc.cli.output import write
 
 
@@ -19,7 +19,7 @@ def project(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
 ) -> None:
     """Say which project a folder belongs to: what `--project .` stands for."""
-    with told():
+    with report_errors():
         found = project_of(folder)
     if as_json:
         write(json.dumps({"id": found.id, "root": str(found.root)}, ensure_ascii=False))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Slot
-from memsvc.cli.errors import CommandError, say
+from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import shortened, write, write_json, write_table
 from memsvc.cli.parsing import in_utc
 
@@ -30,7 +30,7 @@ SlotOption = Annotated[Slot | None, typer.Option("--slot", help="The part of the
 @app.command("list")
 @connected
 def list_reminders(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     zone: Zone = "",
     slot: SlotOption = None,
@@ -55,13 +55,13 @@ def list_reminders(  # noqa: PLR0913 - an option each
     elif found:
         write_table(("=id", "=date", "=slot", "=overdue", "~content"), [_row(one) for one in found])
     else:
-        say("Nothing is due.")
+        print_error("Nothing is due.")
 
 
 @app.command()
 @connected
 def ack(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
     day: Annotated[

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode
-from memsvc.cli.errors import say
+from memsvc.cli.errors import print_error
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @connected
 def search(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
     mode: Annotated[Mode, typer.Option(help="By meaning, by words, or by both.")] = Mode.HYBRID,
@@ -73,20 +73,20 @@ def search(  # noqa: PLR0913 - an option each
             _tell(session, client.search(query, **asked), explain=explain)
 
 
-def _everything(session: Session, client: Memsvc, query: str, limit: int) -> None:
+def _everything(session: CliContext, client: Memsvc, query: str, limit: int) -> None:
     from memsvc.cli.finding import search_everything  # noqa: PLC0415 - it shows hits as this does
 
     search_everything(session, client, query, limit=limit)
 
 
-def _tell(session: Session, reply: searches.SearchResponse, *, explain: bool) -> None:
+def _tell(session: CliContext, reply: searches.SearchResponse, *, explain: bool) -> None:
     if session.as_json:
         write_json(reply)
     else:
         show_hits(reply, explain=explain)
 
 
-def _stream(session: Session, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:
+def _stream(session: CliContext, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:
     for answer in answers:
         is_early = answer.WhichOneof("answer") == "early"
         if session.as_json:
@@ -110,13 +110,13 @@ def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: s
     if reply.hits:
         write_table(columns, [_cells(hit, columns) for hit in reply.hits], title=title)
     else:
-        say("Nothing fits.")
+        print_error("Nothing fits.")
     if explain and reply.timings:
         write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
     for degraded in reply.degraded:
-        say(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
+        print_error(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
     for skipped in reply.skipped:
-        say(f"memsvc: Left out: {skipped.stage} ({skipped.reason})")
+        print_error(f"memsvc: Left out: {skipped.stage} ({skipped.reason})")
 
 
 def _cells(hit: searches.Hit, columns: Sequence[str]) -> list[str | Text]:

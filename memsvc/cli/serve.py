@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memsvc.cli.errors import FAILED, CommandError, told
+from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, flush, write, write_table
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from memsvc.engine.services import Application
-    from memsvc.server.interceptors.chain import Layer
+    from memsvc.engine.services import Services
+    from memsvc.server.interceptors.chain import Interceptor
     from memsvc.server.options import ServerOptions
     from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
@@ -51,7 +51,7 @@ def serve(
 
     Settings come from memsvc.toml, MEMSVC_ variables and these options.
     """
-    with told():
+    with report_errors():
         settings = read_settings(config, data_dir, address=address, insecure=insecure)
         addresses = _addresses(settings)
         _check_metrics(settings)
@@ -78,13 +78,13 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
             runner.run(_server(settings, application, addresses, stack).run(ready))
 
 
-def _server(settings: Settings, application: Application, addresses: tuple[str, ...], stack: ExitStack) -> Server:
+def _server(settings: Settings, application: Services, addresses: tuple[str, ...], stack: ExitStack) -> Server:
     """Return the server, with tracing and an audit log where they are set; *stack* sends and writes what is left."""
     from memsvc import tracing  # noqa: PLC0415 - a quick start
     from memsvc.server.server import build, utc_now  # noqa: PLC0415
 
     options = _options(settings, addresses)
-    layers: list[Layer] = []
+    layers: list[Interceptor] = []
     found = tracing.configured(options.version)
     if found is not None:
         stack.callback(found.close)
@@ -183,16 +183,16 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """
-    with told():
+    with report_errors():
         from memsvc import logging_config  # noqa: PLC0415 - a quick start
-        from memsvc.bootstrap.check import checked, remarks  # noqa: PLC0415
+        from memsvc.bootstrap.check import check_backends, configuration_warnings  # noqa: PLC0415
         from memsvc.data_directory import owned  # noqa: PLC0415
 
         settings = read_settings(config, data_dir)
         _addresses(settings)
         logging_config.configure(settings.log.model_copy(update={"level": "WARNING"}))
         with owned(settings.data_dir, visits=True) as directory:
-            found = checked(settings, directory.path)
+            found = check_backends(settings, directory.path)
     if as_json:
         for one in found:
             write(json.dumps(asdict(one), ensure_ascii=False))
@@ -203,7 +203,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         ]
         columns = ("port", "backend", "state", "model", ">ms")
         write_table(columns, rows, title=f"Profile {settings.profile}, data in {settings.data_dir}")
-        for line in (*dict.fromkeys(each.advice for each in found if each.advice), *remarks(settings)):
+        for line in (*dict.fromkeys(each.advice for each in found if each.advice), *configuration_warnings(settings)):
             write(line)
     if any(one.trouble for one in found):
         raise typer.Exit(FAILED)

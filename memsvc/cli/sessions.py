@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Role, SessionState
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 from memsvc.cli.parsing import given_text
@@ -28,7 +28,7 @@ _STATES = {1: "active", 2: "closed", 3: "archived"}
 
 @connected
 def create(
-    session: Session,
+    session: CliContext,
     *,
     session_id: OptionalId = "",
     title: Annotated[str, typer.Option(help="A short heading.")] = "",
@@ -50,7 +50,7 @@ def create(
 
 @connected
 def append(
-    session: Session,
+    session: CliContext,
     *,
     session_id: Id,
     content: Annotated[str, typer.Argument(help='What was said; "-" reads it from stdin.')],
@@ -76,7 +76,7 @@ def append(
 
 
 @connected
-def show(session: Session, *, session_id: Id) -> None:
+def show(session: CliContext, *, session_id: Id) -> None:
     """Show a session."""
     with session.client() as client:
         found = client.get_session(session_id)
@@ -103,7 +103,7 @@ def show(session: Session, *, session_id: Id) -> None:
 
 @connected
 def list_sessions(
-    session: Session,
+    session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     state: Annotated[list[SessionState] | None, typer.Option(help="Only in this state. May be repeated.")] = None,
@@ -132,7 +132,7 @@ def list_sessions(
 
 @connected
 def messages(
-    session: Session,
+    session: CliContext,
     *,
     session_id: Id,
     limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest ones.")] = 50,
@@ -152,7 +152,7 @@ def messages(
 
 
 @connected
-def trim(session: Session, *, session_id: Id) -> None:
+def trim(session: CliContext, *, session_id: Id) -> None:
     """Sum up and archive the oldest messages of a session."""
     with session.client() as client:
         reply = client.trim_session(session_id)
@@ -169,20 +169,20 @@ def trim(session: Session, *, session_id: Id) -> None:
 
 
 @connected
-def close(session: Session, *, session_id: Id) -> None:
+def close(session: CliContext, *, session_id: Id) -> None:
     """End a session."""
     with session.client() as client:
         _answer(session, client.close_session(session_id))
 
 
 @connected
-def reopen(session: Session, *, session_id: Id) -> None:
+def reopen(session: CliContext, *, session_id: Id) -> None:
     """Go on with a session that was closed or archived."""
     with session.client() as client:
         _answer(session, client.reopen_session(session_id))
 
 
-def _answer(session: Session, found: pb.Session) -> None:
+def _answer(session: CliContext, found: pb.Session) -> None:
     if session.as_json:
         write_json(found)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.errors import CommandError, say, told
+from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.output import write, write_table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def settings(
     """
     from memsvc.settings.reference import catalogue  # noqa: PLC0415 - a quick start
 
-    with told():
+    with report_errors():
         is_document = markdown or into is not None
         known = catalogue(ours_alone=is_document)
         found = [one for one in known.settings if word.lower() in _name(one).lower()]
@@ -59,7 +59,7 @@ def settings(
             rows = [(_name(one), one.default, one.values, one.meaning) for one in found]
             write_table(("setting", "default", "values", "meaning"), rows)
     for problem in known.missing:
-        say(f"memsvc: {problem}")
+        print_error(f"memsvc: {problem}")
 
 
 def _name(one: Setting) -> str:

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import typer
 
-from memsvc.cli.connection import Session, connected
-from memsvc.cli.errors import FAILED, CommandError, say
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import FAILED, CommandError, print_error
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 from memsvc.cli.parsing import STDIN
 
@@ -25,7 +25,7 @@ SHOWN_ISSUES = 20
 PART = ".part"
 
 
-def _of_a_whole_user(session: Session, what: str) -> None:
+def _of_a_whole_user(session: CliContext, what: str) -> None:
     """Refuse a project: *what* the command does is done to all of a user, and must not be mistaken for less."""
     if session.project:
         message = (
@@ -37,7 +37,7 @@ def _of_a_whole_user(session: Session, what: str) -> None:
 
 @connected
 def export(
-    session: Session,
+    session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='The file to write, or "-" for stdout.', metavar="FILE")] = STDIN,
     vectors: Annotated[bool, typer.Option("--vectors", help="Embeddings, too: importing it is quick then.")] = False,
@@ -60,7 +60,7 @@ def export(
             bar(records, piece.total_count, f"{size / 1e6:,.1f} MB")
     line = f"{records:,} records, {size:,} bytes"
     if file == STDIN:
-        say(f"memsvc: {line}")
+        print_error(f"memsvc: {line}")
     else:
         write(json.dumps({"record_count": records, "bytes": size}) if session.as_json else line)
 
@@ -84,7 +84,7 @@ def _written(file: str) -> Iterator[IO[bytes]]:
 
 @connected
 def import_user(
-    session: Session,
+    session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='What `memsvc export` wrote, or "-" for stdin.', metavar="FILE")],
     wait: Annotated[bool, typer.Option("--wait", help="Return only when searches see everything.")] = False,
@@ -102,7 +102,7 @@ def import_user(
             done = sum(last.stored_counts.values()) + last.unchanged_count + last.skipped_count
             bar(done, last.total_count or None, f"{last.records_per_second:,.0f}/s")
             for issue in last.issues[: SHOWN_ISSUES - shown]:
-                say(f"memsvc: line {issue.line}: {issue.kind} {issue.id}: {issue.message}")
+                print_error(f"memsvc: line {issue.line}: {issue.kind} {issue.id}: {issue.message}")
                 shown += 1
     if last is None:
         return
@@ -132,7 +132,7 @@ def _read(file: str) -> Iterator[Iterator[bytes]]:
 
 @connected
 def erase(
-    session: Session,
+    session: CliContext,
     *,
     confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it nothing is changed.")] = False,
     request_id: Annotated[str, typer.Option(help="Name the erasure, to get its receipt again.")] = "",
@@ -175,7 +175,7 @@ def _write_receipt(receipt: erasure_pb2.ErasureReceipt) -> None:
 
 @connected
 def backup(
-    session: Session,
+    session: CliContext,
     *,
     name: Annotated[str, typer.Argument(help="What to call it.  [default: by the time]")] = "",
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED
 from memsvc.cli.output import progress_bar, write, write_json
 
@@ -24,7 +24,7 @@ Everybody = Annotated[bool, typer.Option("--everybody", help="Of all users of th
 @app.command()
 @connected
 def sync(
-    session: Session,
+    session: CliContext,
     *,
     force: Annotated[bool, typer.Option("--force", help="Write files anew, missing ones too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done; change nothing.")] = False,
@@ -41,14 +41,14 @@ def sync(
 
 @app.command()
 @connected
-def status(session: Session, *, everybody: Everybody = False) -> None:
+def status(session: CliContext, *, everybody: Everybody = False) -> None:
     """Say what a synchronisation would do; nothing is changed. Exits with 1 when it would do anything."""
     summary = _run(session, force=False, dry_run=True, everybody=everybody, shown=False)
     if summary is not None and summary.count_by_action:
         raise typer.Exit(FAILED)
 
 
-def _run(session: Session, *, force: bool, dry_run: bool, everybody: bool, shown: bool) -> pb.VaultSummary | None:
+def _run(session: CliContext, *, force: bool, dry_run: bool, everybody: bool, shown: bool) -> pb.VaultSummary | None:
     summary: pb.VaultSummary | None = None
     with session.client() as client, progress_bar("vault", shown=not session.as_json) as bar:
         for event in client.sync_vault(everybody=everybody, force=force, dry_run=dry_run):

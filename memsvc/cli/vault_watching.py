@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.output import flush, write, write_json
 from memsvc.cli.vault import Everybody, line_of
 
@@ -22,7 +22,7 @@ DEBOUNCE_SECONDS = 1.0
 
 @connected
 def watch(
-    session: Session,
+    session: CliContext,
     *,
     directory: Annotated[
         Path | None, typer.Argument(help="The vault's folder. By default the one that the settings name.")
@@ -55,14 +55,14 @@ def watch(
 
 def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[pb.VaultChange]:
     """Synchronise now and after every change; yield what was done."""
-    from memsvc.engine.vault.manner import Manner, WatchMode  # noqa: PLC0415 - a quick start
-    from memsvc.engine.vault.tree import look  # noqa: PLC0415
+    from memsvc.engine.vault.manner import WatchConfig, WatchMode  # noqa: PLC0415 - a quick start
+    from memsvc.engine.vault.tree import scan  # noqa: PLC0415
     from memsvc.engine.vault.watcher import Watcher  # noqa: PLC0415
 
     bell = _Bell()
     mode = WatchMode.POLLING if poll else WatchMode.EVENTS
-    watcher = Watcher(root, bell, Manner(mode, debounce_seconds=DEBOUNCE_SECONDS))
-    watcher.start(look(root).files)
+    watcher = Watcher(root, bell, WatchConfig(mode, debounce_seconds=DEBOUNCE_SECONDS))
+    watcher.start(scan(root).files)
     try:
         while True:
             for event in client.sync_vault(everybody=everybody):

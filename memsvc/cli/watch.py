@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.connection import Session, connected
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Verdict
 from memsvc.cli.output import date_of, flush, shortened, write, write_json, write_table
 
@@ -24,7 +24,7 @@ quarantine = typer.Typer(help="Memories that wait for a review.", no_args_is_hel
 
 @connected
 def watch(  # noqa: PLR0913 - an option each
-    session: Session,
+    session: CliContext,
     *,
     cursor: Annotated[str, typer.Option(help="Go on after this cursor of an earlier watch.")] = "",
     oldest: Annotated[bool, typer.Option("--oldest", help="Begin with the oldest change that is kept.")] = False,
@@ -67,7 +67,7 @@ def _clock(moment: datetime) -> str:
 @quarantine.command("list")
 @connected
 def list_quarantined(
-    session: Session,
+    session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     conversation: options.Conversation = "",
@@ -97,7 +97,7 @@ def list_quarantined(
 @quarantine.command("review")
 @connected
 def review(
-    session: Session,
+    session: CliContext,
     *,
     memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
     verdict: Annotated[Verdict, typer.Argument(help="approve makes it active, reject deletes it.")],

@@ -20,7 +20,7 @@ def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple
     return {section: int(total * parts[section]) for section in Section if section in sections}
 
 
-class Allowance:
+class TokenBudget:
     """How much may still be spent, section by section in their order.
 
     Kept back for each section to come is its own share, or less where it is known to need less; all else may be

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class TermVector:
     """The words of a text, as often as each is there."""
 
     counts: Counter[str]
     length: float
 
     @classmethod
-    def of(cls, terms: Sequence[str]) -> Wording:
+    def of(cls, terms: Sequence[str]) -> TermVector:
         """Return the wording of a text with these terms."""
         counts = Counter(terms)
         return cls(counts, math.sqrt(math.fsum(count * count for count in counts.values())))
 
 
-def cosine(one: Wording, other: Wording) -> float:
+def cosine(one: TermVector, other: TermVector) -> float:
     """Return how alike two wordings are, 0 to 1; one without words is like none."""
     if not one.length or not other.length:
         return 0.0
@@ -34,7 +34,7 @@ def cosine(one: Wording, other: Wording) -> float:
     return math.fsum(count * many[term] for term, count in few.items() if term in many) / (one.length * other.length)
 
 
-def diversified(scores: Sequence[float], wordings: Sequence[Wording], mmr_lambda: float) -> list[int]:
+def diversified(scores: Sequence[float], wordings: Sequence[TermVector], mmr_lambda: float) -> list[int]:
     """Return all places in the order of maximal marginal relevance; among equals the earlier one goes first."""
     left = list(range(len(scores)))
     likeness = [0.0] * len(scores)

@@ -5,6 +5,6 @@ from __future__ import annotations
 import sys
 
 
-def is_double(number: float) -> bool:
+def fits_json_number(number: float) -> bool:
     """Return whether a number, whole or not, is finite and within the range of doubles."""
     return -sys.float_info.max <= number <= sys.float_info.max

@@ -28,7 +28,7 @@ class Essential(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Essentials:
+class CoreContext:
     """The memories to load at the start; each is in one list, the first that it fits.
 
     Attributes:

@@ -32,7 +32,7 @@ class Reason(StrEnum):
     SIMILAR = "SIMILAR"
 
 
-class Doing(StrEnum):
+class MaintenancePlan(StrEnum):
     """Whether a run does what is due, or only says what it would do."""
 
     PERFORM = "PERFORM"
@@ -122,6 +122,6 @@ class UpkeepProgress:
     """
 
     step: UpkeepStep | None
-    doing: Doing
+    doing: MaintenancePlan
     changes: tuple[Due, ...] = ()
     tallies: Mapping[UpkeepStep, Tally] = field(default_factory=dict)

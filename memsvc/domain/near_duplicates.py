@@ -39,7 +39,7 @@ _DECISIVE = frozenset(_DECISIVE_WORDS.split())
 
 
 @dataclass(frozen=True)
-class Saying:
+class Shingles:
     """What a text says, word by word in order. Signs at the edges of words, cases and articles say nothing.
 
     Attributes:
@@ -56,7 +56,7 @@ class Saying:
     marks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str, *, beyond: str = "", marks: tuple[str, ...] = ()) -> Saying:
+    def of(cls, text: str, *, beyond: str = "", marks: tuple[str, ...] = ()) -> Shingles:
         """Return what *text* says."""
         words: list[str] = []
         decisive: list[str] = []
@@ -88,7 +88,7 @@ class Saying:
         return frozenset(pairwise(self.words))
 
 
-def is_near_duplicate(one: Saying, other: Saying, threshold: float) -> bool:
+def is_near_duplicate(one: Shingles, other: Shingles, threshold: float) -> bool:
     """Return whether two texts say the same, or nearly.
 
     Short ones do in the same words. Long ones do when all that is decisive is the same and they share at least
@@ -103,7 +103,7 @@ def is_near_duplicate(one: Saying, other: Saying, threshold: float) -> bool:
     return is_like and not _differ(one.marks, other.marks)
 
 
-def collapsed(sayings: Sequence[Saying], threshold: float) -> list[list[int]]:
+def collapsed(sayings: Sequence[Shingles], threshold: float) -> list[list[int]]:
     """Return groups of places: each begins with one that is kept, followed by those that say nearly the same.
 
     A text is compared with the kept ones before it, the first that fits takes it; kept ones stay in order.

@@ -18,7 +18,7 @@ _NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
 _ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
 
-def is_plain(one: Attributes | Memory) -> bool:
+def is_default_visible(one: Attributes | Memory) -> bool:
     """Return whether a memory is active, not archived, no session's own, and bound to no time."""
     is_free = one.expire_time is None and one.valid_from is None and one.valid_to is None
     is_usual = one.tier != _ARCHIVED and one.layer != _SESSION

@@ -20,7 +20,7 @@ WEEKDAY, WEEKLY = "weekday", "weekly"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ValuePart:
     """One part of a value: only parts of the same sort can be compared, such as a time with a time."""
 
     sort: str
@@ -39,7 +39,7 @@ class Statement:
 
     rule: Rule
     topic: str
-    parts: tuple[Part, ...]
+    parts: tuple[ValuePart, ...]
     positive: bool = True
 
     @property

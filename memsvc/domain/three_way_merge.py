@@ -44,7 +44,7 @@ def merge_text(base: str, ours: str, theirs: str) -> MergedText:
     sides = [text.split("\n") for text in (base, ours, theirs)]
     head, tail = _shared(sides)
     middle = [lines[head : len(lines) - tail] for lines in sides]
-    merged, is_clean = _merged(*middle)
+    merged, is_clean = _merge_field(*middle)
     lines = [*sides[0][:head], *merged, *sides[0][len(sides[0]) - tail :]]
     return MergedText("\n".join(lines), is_clean=is_clean)
 
@@ -58,7 +58,7 @@ class _Same(NamedTuple):
     size: int
 
 
-def _merged(base: Lines, ours: Lines, theirs: Lines) -> tuple[list[str], bool]:
+def _merge_field(base: Lines, ours: Lines, theirs: Lines) -> tuple[list[str], bool]:
     if _effort(base, ours) > EFFORT or _effort(base, theirs) > EFFORT:
         return list(theirs), False
     found: list[str] = []

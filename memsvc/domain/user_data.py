@@ -59,14 +59,14 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class StoredRevision:
     """A memory as of an earlier revision, and how that came about."""
 
     memory: Memory
     action: ChangeAction
 
 
-class Trouble(StrEnum):
+class ImportIssueReason(StrEnum):
     """Why a record of an import was not stored, or not all of it."""
 
     DIFFERS = "DIFFERS"
@@ -96,7 +96,7 @@ class Issue:
     line: int
     kind: str
     id: str
-    trouble: Trouble
+    trouble: ImportIssueReason
     message: str
     in_the_way: str = ""
 

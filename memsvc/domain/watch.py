@@ -38,7 +38,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WatchEvent:
     """One change as it is told. *memory* is as of the change; None when it left."""
 
     change: Change
@@ -47,7 +47,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Tidings:
+class WatchBatch:
     """The next part of a watch.
 
     Attributes:
@@ -55,6 +55,6 @@ class Tidings:
         is_all: Whether there was nothing more when it was read.
     """
 
-    told: tuple[Told, ...]
+    told: tuple[WatchEvent, ...]
     position: int
     is_all: bool

@@ -7,90 +7,90 @@ from dataclasses import dataclass
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import WriteOptions, Written
 from memsvc.engine.admin.api_keys import Access
-from memsvc.engine.admin.archive import ArchiveOne
+from memsvc.engine.admin.archive import ArchiveMemory
 from memsvc.engine.admin.backup import Backups
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.integrity import Integrity
 from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.admin.store_migration import Migration
-from memsvc.engine.admin.vitals import Vitals
+from memsvc.engine.admin.vitals import ServiceMetrics
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
-from memsvc.engine.context.core_memories import Core
-from memsvc.engine.context.service import Contexts
-from memsvc.engine.files.shelf import Files
-from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.context.service import ContextService
+from memsvc.engine.files.shelf import FileService
+from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.engine.maintenance.runner import Maintenance
 from memsvc.engine.maintenance.step_counts import StepCounts
 from memsvc.engine.memories.append import Append
 from memsvc.engine.memories.bulk_import import Importing
-from memsvc.engine.memories.create import Remember
+from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.documents import Ingest
-from memsvc.engine.memories.lookup import Recollect
+from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.memories.reminders import Reminders
 from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.update import Revise
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.global_search import GlobalSearch
-from memsvc.engine.search.search import Recall
-from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.search.search import SearchService
+from memsvc.engine.sessions.desk import SessionService
 from memsvc.engine.summaries.periods import SummarizePeriod
 from memsvc.engine.user_data.erasure import Erase
 from memsvc.engine.user_data.export import Exporting
 from memsvc.engine.user_data.importing import UserImporting
 from memsvc.engine.vault.vault import Vault
-from memsvc.engine.watch.watch import Watching
+from memsvc.engine.watch.watch import WatchService
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class Services:
     """All that the wire, or a program without a wire, may ask of memsvc."""
 
-    remember: Remember
+    remember: MemoryCreator
     append: Append
     ingest: Ingest
     capture: Capture
     flush: Flush
-    revise: Revise
+    revise: MemoryUpdater
     importing: Importing
     supersede: Supersede
     promote: Promote
     consolidate: Consolidate
     undo_consolidation: UndoConsolidation
     summarize_period: SummarizePeriod
-    archive: ArchiveOne
+    archive: ArchiveMemory
     maintenance: Maintenance
     resolve: Resolve
-    recollect: Recollect
-    recall: Recall
+    recollect: MemoryReader
+    recall: SearchService
     global_search: GlobalSearch
-    sessions: Sessions
-    files: Files
-    retrospect: Retrospect
+    sessions: SessionService
+    files: FileService
+    retrospect: AsOfReader
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
-    core: Core
-    contexts: Contexts
+    core: CoreMemoryCache
+    contexts: ContextService
     indexer: Indexer
     reindex: Reindex
     statistics: Statistics
     diagnose: Diagnose
     integrity: Integrity
-    vitals: Vitals
+    vitals: ServiceMetrics
     step_counts: StepCounts
-    performance: Performance
-    embedding: Embedding
-    watching: Watching
+    performance: LatencyStats
+    embedding: CachedEmbedder
+    watching: WatchService
     reviewing: Reviewing
     reminders: Reminders
     exporting: Exporting
@@ -109,7 +109,7 @@ class Application:
     def rollback_memory(
         self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
     ) -> Written:
-        """Make a memory say again what it said at *revision*; raises as `Revise.rollback` does."""
+        """Make a memory say again what it said at *revision*; raises as `MemoryUpdater.rollback` does."""
         # What was does not change, so it may be read before the transaction.
         target = self.retrospect.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
         return self.revise.rollback(

@@ -13,7 +13,7 @@ Progress = Callable[[float, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ToolCall:
     """One call of a tool.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import anyio.lowlevel
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError
-from memsvc.mcp.scope import TIMEOUT_SECONDS, Place
+from memsvc.mcp.scope import TIMEOUT_SECONDS, BridgeScope
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ class Link:
         everywhere: The client of the global memories.
     """
 
-    place: Place
+    place: BridgeScope
     here: AsyncMemsvc
     everywhere: AsyncMemsvc
 
@@ -69,7 +69,7 @@ async def _cancellable(ask: Callable[[], Awaitable[R]]) -> R:
 
 
 @asynccontextmanager
-async def linked(place: Place) -> AsyncIterator[Link]:
+async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     """Open the connection; leaving ends what is under way.
 
     Raises:
@@ -79,7 +79,7 @@ async def linked(place: Place) -> AsyncIterator[Link]:
         yield Link(place, here, everywhere)
 
 
-def _client(place: Place, project: str) -> AsyncMemsvc:
+def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
     return AsyncMemsvc(
         place.address,
         user_id=place.user,

@@ -12,7 +12,7 @@ from memsvc.v1 import types_pb2 as types
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memsvc.mcp.scope import Place
+    from memsvc.mcp.scope import BridgeScope
 
 DATA = "data, not instructions"
 LINE_CHARS = 500
@@ -25,7 +25,7 @@ def kind_of(memory: types.Memory) -> str:
     return types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_")
 
 
-def day_of(memory: types.Memory, place: Place) -> str:
+def day_of(memory: types.Memory, place: BridgeScope) -> str:
     """Return the user's day on which it happened, or else was stored."""
     moment = memory.event_time if memory.HasField("event_time") else memory.create_time
     return f"{place.local(moment.ToDatetime(tzinfo=UTC)):%Y-%m-%d}"
@@ -37,7 +37,7 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def shown(memory: types.Memory, place: Place, *, text: str = "", score: float | None = None) -> Shown:
+def shown(memory: types.Memory, place: BridgeScope, *, text: str = "", score: float | None = None) -> Shown:
     """Return a memory of a list; *text* stands for its content."""
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
@@ -79,7 +79,7 @@ def _line(memory: Shown) -> str:
 _USUAL = 3
 
 
-def whole(memory: types.Memory, place: Place, *, offset: int, most: int) -> Whole:
+def whole(memory: types.Memory, place: BridgeScope, *, offset: int, most: int) -> Whole:
     """Return a memory with *most* characters of its content from *offset* on."""
     end = offset + most
     return Whole(

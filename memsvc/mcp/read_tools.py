@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.asking import Asked, Reply
+from memsvc.mcp.asking import Reply, ToolCall
 from memsvc.mcp.formatting import DATA, described, lines, shown, whole
 from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent
 from memsvc.mcp.tool_outputs import Shows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SNIPPET_CHARS = 500
 
 
-async def recall(asked: Asked, given: Recall) -> Reply:
+async def recall(asked: ToolCall, given: Recall) -> Reply:
     """Search."""
     place = asked.link.place
     filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "min_importance": given.min_importance or 0}
@@ -36,7 +36,7 @@ async def recall(asked: Asked, given: Recall) -> Reply:
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
 
 
-async def context(asked: Asked, given: Context) -> Reply:
+async def context(asked: ToolCall, given: Context) -> Reply:
     """Gather a context, telling how far it is."""
     place = asked.link.place
     options: ContextOptions = {
@@ -70,14 +70,14 @@ async def context(asked: Asked, given: Context) -> Reply:
     return Reply("\n".join([markdown.rstrip("\n") or "Nothing is remembered.", *dict.fromkeys(warnings)]))
 
 
-async def get_memory(asked: Asked, given: GetMemory) -> Reply:
+async def get_memory(asked: ToolCall, given: GetMemory) -> Reply:
     """Read one memory whole."""
     memory = await asked.link.call(lambda: asked.link.here.get(given.id, key=given.key))
     found = whole(memory, asked.link.place, offset=given.offset, most=PART_CHARS)
     return Reply(described(found), found)
 
 
-async def recent(asked: Asked, given: Recent) -> Reply:
+async def recent(asked: ToolCall, given: Recent) -> Reply:
     """List the newest memories."""
     filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "last_days": given.last_days or 0}
 

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BridgeScope:
     """A service, and for whom it is asked.
 
     Attributes:

@@ -19,7 +19,7 @@ from mcp.server.stdio import stdio_server
 
 from memsvc.mcp import instructions, resources
 from memsvc.mcp.connection import Link, linked
-from memsvc.mcp.scope import Place
+from memsvc.mcp.scope import BridgeScope
 from memsvc.mcp.subscriptions import Updates, updates
 from memsvc.mcp.tools import OfferedTool, called, offered
 
@@ -38,7 +38,7 @@ Context = ServerRequestContext[Open, Any]
 class Handlers:
     """The answers to what a client asks."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BridgeScope) -> None:
         """Offer what the place allows."""
         self._tools = offered(read_only=place.read_only)
 
@@ -95,7 +95,7 @@ class Handlers:
         return await watched.listen(context, params)
 
 
-def built(place: Place, link: Link, watched: Updates) -> Server[Open]:
+def built(place: BridgeScope, link: Link, watched: Updates) -> Server[Open]:
     """Return the server for a place, on what is open."""
 
     @asynccontextmanager
@@ -121,7 +121,7 @@ def built(place: Place, link: Link, watched: Updates) -> Server[Open]:
     )
 
 
-def run(place: Place) -> None:
+def run(place: BridgeScope) -> None:
     """Serve until the client closes stdin.
 
     Raises:

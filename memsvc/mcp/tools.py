@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from memsvc.client import MemsvcCallError
 from memsvc.mcp import read_tools, tool_inputs, tool_outputs, write_tools
-from memsvc.mcp.asking import Asked, Progress, Reply
+from memsvc.mcp.asking import Progress, Reply, ToolCall
 from memsvc.mcp.connection import Link
 from memsvc.mcp.errors import call_failed, refused
 from memsvc.mcp.schemas import Answer, Arguments, schema_of
 
-Work = Callable[[Asked, Any], Awaitable[Reply]]
+Work = Callable[[ToolCall, Any], Awaitable[Reply]]
 
 READS = mcp.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = mcp.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -146,7 +146,7 @@ async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progre
         wanted = tool.arguments.model_validate(dict(given))
         if not tool.is_read_only:
             request_id = getattr(wanted, "request_id", "") or str(uuid4())
-        reply = await tool.work(Asked(link, request_id, progress), wanted)
+        reply = await tool.work(ToolCall(link, request_id, progress), wanted)
     except ValidationError as error:
         return _failed(refused(error))
     except MemsvcCallError as error:

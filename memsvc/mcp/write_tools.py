@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memsvc.domain.citations import citation
-from memsvc.mcp.asking import Asked, Reply
+from memsvc.mcp.asking import Reply, ToolCall
 from memsvc.mcp.formatting import DATA, cut, framed
 from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, UpdateMemory
 from memsvc.mcp.tool_outputs import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was remembered already"}
 
 
-async def remember(asked: Asked, given: Remember) -> Reply:
+async def remember(asked: ToolCall, given: Remember) -> Reply:
     """Store a memory, or put it in the place of another."""
     client = asked.link.everywhere if given.everywhere else asked.link.here
     fields: NewMemory = {"key": given.key, "tags": given.tags, "importance": given.importance or 0}
@@ -41,7 +41,7 @@ async def remember(asked: Asked, given: Remember) -> Reply:
     return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions))
 
 
-async def _supersede(asked: Asked, given: Remember, fields: NewMemory) -> Reply:
+async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Reply:
     kept: dict[str, Any] = {name: value for name, value in fields.items() if value}
     reply = await asked.link.call(
         lambda: asked.link.here.supersede(given.replaces, given.content, request_id=asked.request_id, **kept)
@@ -59,7 +59,7 @@ def _remembered(memory: types.Memory, outcome: Any, found: Iterable[conflicts.Co
     return Reply("\n".join(told), answer)
 
 
-async def update_memory(asked: Asked, given: UpdateMemory) -> Reply:
+async def update_memory(asked: ToolCall, given: UpdateMemory) -> Reply:
     """Change fields of a memory."""
     changes: Changes = given.changed()  # type: ignore[assignment]  # the names are those of Changes, but for one
     if given.happened is not None:
@@ -73,7 +73,7 @@ async def update_memory(asked: Asked, given: UpdateMemory) -> Reply:
     return _remembered(reply.memory, "UPDATED", reply.conflicts, len(reply.redactions))
 
 
-async def forget(asked: Asked, given: Forget) -> Reply:
+async def forget(asked: ToolCall, given: Forget) -> Reply:
     """Delete a memory, or take that back."""
     here, name = asked.link.here, citation(given.id)
     if given.undo:
@@ -85,7 +85,7 @@ async def forget(asked: Asked, given: Forget) -> Reply:
     return Reply(f"Forgotten: {name}; forget with undo brings it back.", Forgotten(id=given.id, state="DELETED"))
 
 
-async def capture(asked: Asked, given: Capture) -> Reply:
+async def capture(asked: ToolCall, given: Capture) -> Reply:
     """Hand over what was said; the service decides."""
     reply = await asked.link.call(
         lambda: asked.link.here.capture(given.text, role=given.role, dry_run=given.dry_run, request_id=asked.request_id)
@@ -107,7 +107,7 @@ def _statement(decision: capturing.CaptureDecision) -> Statement:
     return Statement(text=cut(decision.text), remembered=decision.remember, reason=reason, id=decision.memory.id)
 
 
-async def reminders(asked: Asked, given: Reminders) -> Reply:
+async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     """Say what is due, and note what was told."""
     place, here = asked.link.place, asked.link.here
 

@@ -13,7 +13,7 @@ from memsvc.domain.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StoredStatement:
     """That a memory states something."""
 
     memory_id: str
@@ -40,7 +40,9 @@ class ConflictReads(Protocol):
 class ConflictWrites(Protocol):
     """What a transaction does about statements, conflicts and chains. Owners and projects are whole, exact strings."""
 
-    def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
+    def find_statements(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
+    ) -> list[StoredStatement]:
         """Return what ACTIVE memories of the project state about the topics.
 
         Of each topic at most *limit* statements, those of the newest memories first.

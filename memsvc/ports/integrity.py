@@ -15,7 +15,7 @@ from memsvc.domain.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowCursor:
     """An owner and one of their projects."""
 
     owner: str
@@ -23,7 +23,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredRow:
     """Whether what is kept beside a memory is all there: the pieces of its content, and its terms."""
 
     has_chunks: bool
@@ -31,7 +31,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class OrphanRow:
     """What is left of a memory that is gone: its row, and the owner where that is known."""
 
     row: int
@@ -54,7 +54,7 @@ class IntegrityReads(Protocol):
     Lists are bounded and ordered, so that whoever asks again after the last one gets the rest.
     """
 
-    def places(self, *, after: Place | None, limit: int) -> list[Place]:
+    def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
         """Return the next *limit* places that have memories or sessions, by owner, then project."""
         ...
 
@@ -62,11 +62,11 @@ class IntegrityReads(Protocol):
         """Return those of *ids* that are memories of exactly this owner, of any project and status."""
         ...
 
-    def kept(self, memories: Sequence[Memory]) -> dict[int, Kept]:
+    def kept(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
         """Return by row what is kept beside these memories, as they are stored; those not there are left out."""
         ...
 
-    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[Remains]:
+    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return the next *limit* rows after *after* of which a part is left though the memory is gone, ascending.
 
         With an owner only those that are known to be that owner's: chunks, vectors and revisions are nobody's.

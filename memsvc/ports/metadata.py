@@ -35,7 +35,7 @@ from memsvc.ports.operations import StoreMoves
 from memsvc.ports.reminders import ReminderReads, ReminderWrites
 from memsvc.ports.transfer import TransferWrites, UserReads
 from memsvc.ports.upkeep import UpkeepReads
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 
 
 class UniquenessRaceError(Exception):
@@ -376,7 +376,7 @@ class MetadataStore(Protocol):
         ...
 
     @property
-    def vault(self) -> VaultBook:
+    def vault(self) -> VaultManifest:
         """Keep what the vault knows of its files."""
         ...
 

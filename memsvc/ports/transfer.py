@@ -12,7 +12,7 @@ from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 
 if TYPE_CHECKING:
     from memsvc.ports.metadata import Record
@@ -32,7 +32,7 @@ class Restored:
     record: Record
     stored: Stored
     session: Session | None = None
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[StoredRevision, ...] = ()
 
 
 class UserSnapshot(Protocol):
@@ -53,7 +53,7 @@ class UserSnapshot(Protocol):
         """Yield the memories of every status in the order of writing."""
         ...
 
-    def earlier(self, memory: Memory) -> Iterator[Earlier]:
+    def earlier(self, memory: Memory) -> Iterator[StoredRevision]:
         """Yield the earlier revisions of one of the memories, the first one first."""
         ...
 
@@ -111,7 +111,7 @@ class TransferWrites(Protocol):
         """
         ...
 
-    def restore_earlier(self, memory: Memory, earlier: Sequence[Earlier]) -> int:
+    def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:
         """Add earlier revisions of a stored memory that are not here yet; return how many were added."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from memsvc.domain.maintenance import Area
 from memsvc.domain.scope import Scope
 
-Place: TypeAlias = tuple[int, ...]
+ScanPosition: TypeAlias = tuple[int, ...]
 """Where a memory stands in one of these lists; it means something to the store alone. Empty: before the first."""
 
 
@@ -25,7 +25,7 @@ class Waiting:
     row: int
     memory_id: str
     scope: Scope
-    place: Place
+    place: ScanPosition
     work_in_progress: bool
     content_bytes: int
 
@@ -36,18 +36,18 @@ class UpkeepReads(Protocol):
     Each is read by an index that holds little else. Equal ones are in the order of rows.
     """
 
-    def expired(self, area: Area, *, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def expired(self, area: Area, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return those whose expire_time is not after *at*, the first to expire first."""
         ...
 
-    def read_often(self, area: Area, *, least: int, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def read_often(self, area: Area, *, least: int, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return those of layer SHORT_TERM that were read *least* times or more, the least often read first.
 
         They were last changed before *at* and do not expire by then; not work in progress, and not messages.
         """
         ...
 
-    def unread(self, area: Area, *, since: datetime, after: Place, limit: int) -> list[Waiting]:
+    def unread(self, area: Area, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return those of layer LONG_TERM that were neither read nor changed at or after *since*.
 
         Those never read come first, then those read the longest ago.
@@ -63,7 +63,7 @@ class UpkeepReads(Protocol):
         ...
 
     def least_useful(
-        self, area: Area, *, owner: str, since: datetime, at: datetime, after: Place, limit: int
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[Waiting]:
         """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
 

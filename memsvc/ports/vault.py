@@ -21,7 +21,7 @@ class VaultState:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Transcript:
     """A session in which something was said.
 
     Attributes:
@@ -36,7 +36,7 @@ class Said:
     row: int
 
 
-class VaultBook(Protocol):
+class VaultManifest(Protocol):
     """Entries by path, and what is behind them. Paths that differ in case or composition only are one.
 
     A memory has at most one entry, and so has the transcript of a session.
@@ -103,6 +103,6 @@ class VaultBook(Protocol):
         """Return the owners and projects of those of these memories that were removed for good, but not erased."""
         ...
 
-    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
+    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
         """Return the next *limit* sessions in which something was said, by the row of their first message."""
         ...

@@ -26,7 +26,7 @@ class Storing(Protocol[Batch_contra, Progress_co]):
         ...
 
 
-async def store_each(
+async def commit_batches(
     run: Storing[Batch, Progress],
     ready: asyncio.Queue[Batch | None],
     executor: NamedExecutor,

@@ -50,7 +50,7 @@ class Principal:
 
 
 @dataclass(slots=True)
-class Touched:
+class AuditScope:
     """Whose memories a call has named so far, for the audit log."""
 
     users: dict[str, None] = field(default_factory=dict)
@@ -69,5 +69,5 @@ deadline: ContextVar[Deadline] = ContextVar("deadline", default=NO_HURRY)
 principal: ContextVar[Principal] = ContextVar("principal", default=NOBODY)
 """Who calls; set by whatever authenticates."""
 
-touched: ContextVar[Touched | None] = ContextVar("touched", default=None)
+touched: ContextVar[AuditScope | None] = ContextVar("touched", default=None)
 """Filled where scopes are made, when somebody wants to know."""

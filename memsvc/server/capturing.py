@@ -14,14 +14,14 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WaitFor, WriteOptions
 from memsvc.engine.memories.documents import Ingested
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.convert import captures as convert
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import ROLE
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import captures as validate
 from memsvc.v1 import capture_pb2 as pb
 
@@ -31,8 +31,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class CapturingMethods:
     """Captures, flushes, appends and ingests."""
 
-    _edge: Edge
-    _app: Application
+    _edge: ServerContext
+    _app: Services
     _write: NamedExecutor
 
     async def CaptureMemory(self, request: pb.CaptureMemoryRequest, context: Context) -> pb.CaptureMemoryResponse:
@@ -102,7 +102,7 @@ class CapturingMethods:
 
 
 def _flushed(
-    application: Application, scope: Scope, request: pb.FlushMessagesRequest, options: WriteOptions
+    application: Services, scope: Scope, request: pb.FlushMessagesRequest, options: WriteOptions
 ) -> tuple[int, pb.FlushMessagesResponse]:
     """Flush, and convert in the same thread: there may be a thousand messages and as many memories."""
     flushed = application.flush.flush(

@@ -12,7 +12,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions, Written
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.convert import conflicts as out
 from memsvc.server.convert import tokens
@@ -22,7 +22,7 @@ from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import conflicts as checks
 from memsvc.v1 import conflicts_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -35,8 +35,8 @@ UNBOUND = ("page_size", "page_token")
 class ConflictCalls:
     """Supersedes memories, lists conflicts and settles them."""
 
-    _edge: Edge
-    _app: Application
+    _edge: ServerContext
+    _app: Services
     _write: NamedExecutor
     _meta: NamedExecutor
 
@@ -72,7 +72,7 @@ class ConflictCalls:
 
 
 def superseded(
-    application: Application, scope: Scope, request: pb.SupersedeMemoryRequest, options: WriteOptions
+    application: Services, scope: Scope, request: pb.SupersedeMemoryRequest, options: WriteOptions
 ) -> tuple[Written, Written]:
     """Supersede by a memory that is there, when its id is given, or by a new one."""
     revision = request.expected_revision
@@ -84,9 +84,7 @@ def superseded(
     return application.supersede.by_new(scope, request.id.lower(), draft, expected_revision=revision, options=options)
 
 
-def list_conflicts(
-    application: Application, scope: Scope, request: pb.ListConflictsRequest
-) -> pb.ListConflictsResponse:
+def list_conflicts(application: Services, scope: Scope, request: pb.ListConflictsRequest) -> pb.ListConflictsResponse:
     """Return one page of conflicts, and the token of the next where there is one.
 
     Raises:
@@ -108,7 +106,7 @@ def list_conflicts(
     return response
 
 
-def with_chain(application: Application, scope: Scope, memory: Memory, response: memory_pb.GetMemoryResponse) -> None:
+def with_chain(application: Services, scope: Scope, memory: Memory, response: memory_pb.GetMemoryResponse) -> None:
     """Add the chain of supersession that *memory* is part of."""
     for one in application.recollect.chain(scope, memory):
         fill_memory(response.chain.add(), one)

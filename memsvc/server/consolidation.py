@@ -14,7 +14,7 @@ from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import consolidation as validate
 from memsvc.v1 import consolidation_pb2 as pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
@@ -27,7 +27,7 @@ UNBOUND = ("page_token", "request_id", "wait_for", "max_groups")
 class ConsolidationMethods:
     """What LifecycleService does to say the same once, and to sum up."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def ConsolidateMemories(
         self, request: pb.ConsolidateMemoriesRequest, context: Context

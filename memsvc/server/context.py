@@ -10,12 +10,12 @@ import grpc
 
 from memsvc.domain.context import ContextQuery
 from memsvc.engine.context.service import Run
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
 from memsvc.server.convert import contexts as out
 from memsvc.server.convert import tokens
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import contexts
 from memsvc.server.validate.contexts import known_zone
 from memsvc.v1 import context_pb2 as pb
@@ -27,7 +27,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class ContextMethods(pb_grpc.SearchServiceServicer):
     """BuildContext, RenderContext, LoadCore."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def BuildContext(
         self, request: pb.BuildContextRequest, context: Context
@@ -46,7 +46,7 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
             query = await self._wanted(request)
             run, index = await search.run(self._edge.application.contexts.begin, query), -1
         try:
-            with COURTESY.search():
+            with SEARCH_PRIORITY.search():
                 while (told := await search.proceed(self._told, run, index))[0]:
                     for response in told[0]:
                         yield response
@@ -58,7 +58,7 @@ class ContextMethods(pb_grpc.SearchServiceServicer):
         """Return what an agent should know as one text."""
         contexts.check_render(request, dimension=self._edge.application.dimension)
         query = await self._wanted(request)
-        with COURTESY.search():
+        with SEARCH_PRIORITY.search():
             return await self._edge.executors.search.run(self._rendered, query)
 
     async def LoadCore(self, request: pb.LoadCoreRequest, context: Context) -> pb.LoadCoreResponse:

@@ -26,7 +26,7 @@ class _Use:
     due: float = 0.0
 
 
-class KeyLimits:
+class KeyRateLimiter:
     """Counts calls by key. To be used in one thread: that of the event loop."""
 
     def __init__(self, *, calls_per_second: float, concurrent_calls: int, clock: Callable[[], float]) -> None:

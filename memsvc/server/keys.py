@@ -10,7 +10,7 @@ import grpc
 from memsvc.domain import limits
 from memsvc.server.convert import tokens
 from memsvc.server.convert.keys import key_to_proto, new_key_from_proto
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import keys as validate
 from memsvc.v1 import keys_pb2 as pb
 
@@ -21,7 +21,7 @@ UNBOUND = ("page_size", "page_token")
 class KeyMethods:
     """What LifecycleService does about API keys."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def CreateApiKey(self, request: pb.CreateApiKeyRequest, context: Context) -> pb.CreateApiKeyResponse:
         """Make a key."""

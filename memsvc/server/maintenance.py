@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.maintenance import Area, Doing, UpkeepProgress
+from memsvc.domain.maintenance import Area, MaintenancePlan, UpkeepProgress
 from memsvc.domain.write_requests import Written
 from memsvc.server import call_context
 from memsvc.server.convert.drafts import write_options
@@ -18,8 +18,8 @@ from memsvc.server.convert.maintenance import STEP, progress_to_proto, steps_fro
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.pump import pumped
-from memsvc.server.server_context import Edge
+from memsvc.server.pump import iterate_in_thread
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum, check_enums, check_revision, check_uuid
 from memsvc.server.validate.violations import Violations
@@ -34,7 +34,7 @@ STEPS = 16
 class MaintenanceMethods:
     """What LifecycleService does to look after memories as time goes by."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def RunMaintenance(
         self, request: pb.RunMaintenanceRequest, context: Context
@@ -42,10 +42,10 @@ class MaintenanceMethods:
         """Do what is due, or list it, and tell the progress."""
         check_run(request)
         scope = scope_from(request.scope, call_context.principal.get()) if request.HasField("scope") else None
-        doing = Doing.DRY_RUN if request.dry_run else Doing.PERFORM
+        doing = MaintenancePlan.DRY_RUN if request.dry_run else MaintenancePlan.PERFORM
         steps = self._edge.application.maintenance.run(Area.of(scope), steps_from_proto(request.steps), doing)
         latest: UpkeepProgress | None = None
-        async with aclosing(pumped(steps, name="maintenance", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="maintenance", at_least_every=PROGRESS_SECONDS)) as pump:
             async for progress in pump:
                 # What is told again, since nothing new came in time, has told its changes.
                 yield progress_to_proto(progress, () if progress is latest else progress.changes)

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.server.convert import migration as convert
-from memsvc.server.pump import pumped
-from memsvc.server.server_context import Edge
+from memsvc.server.pump import iterate_in_thread
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.migration import check_migrate_backend
 from memsvc.v1 import migration_pb2 as pb
 
@@ -23,7 +23,7 @@ PROGRESS_SECONDS = 1.0
 class MigrationMethods:
     """What LifecycleService does to move the store."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def MigrateBackend(
         self, request: pb.MigrateBackendRequest, context: Context
@@ -33,6 +33,6 @@ class MigrationMethods:
         steps = self._edge.application.migration.run(
             convert.target_from(request), convert.action_from(request), convert.changes_from(request)
         )
-        async with aclosing(pumped(steps, name="migration", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="migration", at_least_every=PROGRESS_SECONDS)) as pump:
             async for step in pump:
                 yield convert.progress_to_proto(step)

@@ -20,7 +20,7 @@ MAX_CALLS = 64
 MAX_MESSAGE_BYTES = 4096
 
 
-class Probing:
+class HealthPort:
     """A server of its own, which ends last: while calls end it tells that no more should come."""
 
     def __init__(self, servicer: aio.HealthServicer) -> None:

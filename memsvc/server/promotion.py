@@ -16,7 +16,7 @@ from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.redactions import redactions_to_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum, check_revision, check_text, check_uuid
 from memsvc.server.validate.violations import Violations
@@ -28,7 +28,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class PromotionMethods:
     """What LifecycleService does to keep short-term memories for good."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
         """Store a long-term memory made of a short-term one."""

@@ -12,7 +12,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def pumped(steps: Generator[T, None, None], *, name: str, at_least_every: float) -> AsyncGenerator[T, None]:
+async def iterate_in_thread(
+    steps: Generator[T, None, None], *, name: str, at_least_every: float
+) -> AsyncGenerator[T, None]:
     """Yield what *steps* yields; when its next step takes longer than that many seconds, the latest one again.
 
     The generator runs in one thread of its own, from its first step to its closing. It is never a step ahead of who

@@ -14,7 +14,7 @@ from memsvc.server.convert.enums import REMINDER_SLOT
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import fill_time
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import reminders as validate
 from memsvc.server.validate.contexts import known_zone
 from memsvc.v1 import reminders_pb2 as pb
@@ -25,7 +25,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class ReminderMethods:
     """What LifecycleService does with what comes due."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def ListDueReminders(
         self, request: pb.ListDueRemindersRequest, context: Context

@@ -11,7 +11,7 @@ import grpc
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.convert import tokens
 from memsvc.server.convert.conflicts import fill_conflicts
@@ -20,7 +20,7 @@ from memsvc.server.convert.enums import VERDICT
 from memsvc.server.convert.memory import fill_memory, memory_to_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.services.listing import UNBOUND
 from memsvc.server.validate.watches import check_list_quarantined, check_review
 from memsvc.v1 import review_pb2 as pb
@@ -33,7 +33,7 @@ EVERY_TIER = [number for number in types.MemoryTier.values() if number]
 class ReviewMethods:
     """Shows what waits for a review, and takes the decisions."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def ListQuarantined(self, request: pb.ListQuarantinedRequest, context: Context) -> pb.ListQuarantinedResponse:
         """Return a page of the memories that wait."""
@@ -63,7 +63,7 @@ class ReviewMethods:
 
 
 def _list_quarantined(
-    application: Application, scope: Scope, request: pb.ListQuarantinedRequest, now: datetime
+    application: Services, scope: Scope, request: pb.ListQuarantinedRequest, now: datetime
 ) -> pb.ListQuarantinedResponse:
     """Return one page, and the token of the next where there is one.
 

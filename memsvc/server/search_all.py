@@ -11,14 +11,14 @@ import grpc
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.global_search import GlobalQuery, GlobalReply, Group
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.files.resolving import ResolvingRefs
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.files.resolving import FileRefResolver
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.file_refs import add_files, fill_resolved
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.file_refs import check_search_all
 from memsvc.v1 import search_service_pb2 as pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
@@ -31,7 +31,7 @@ GROUP = EnumTable(Group, pb.SearchAllScope, "SEARCH_ALL_SCOPE")
 class SearchAllMethods(pb_grpc.SearchServiceServicer):
     """SearchAll."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def SearchAll(self, request: pb.SearchAllRequest, context: Context) -> pb.SearchAllResponse:
         """Return what fits a query, by group."""
@@ -42,7 +42,7 @@ class SearchAllMethods(pb_grpc.SearchServiceServicer):
         groups = groups_of(request)
         if Group.MEMORY in groups:
             await self._edge.waits.reached(query.position)
-        with COURTESY.search():
+        with SEARCH_PRIORITY.search():
             return await self._edge.executors.search.run(self._find_all, query, search, groups)
 
     def _find_all(
@@ -87,7 +87,7 @@ def groups_of(request: pb.SearchAllRequest) -> AbstractSet[Group]:
 
 
 def _reply_to_proto(
-    reply: GlobalReply, search: pb.SearchRequest, query: SearchQuery, resolving: ResolvingRefs
+    reply: GlobalReply, search: pb.SearchRequest, query: SearchQuery, resolving: FileRefResolver
 ) -> pb.SearchAllResponse:
     response = pb.SearchAllResponse()
     if reply.memories is not None:

@@ -14,26 +14,26 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server.addresses import is_local, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.interceptors.access_log import AccessLog
 from memsvc.server.interceptors.authentication import Admission
-from memsvc.server.interceptors.began import Began
-from memsvc.server.interceptors.chain import Interception, Layer
+from memsvc.server.interceptors.began import CallStart
+from memsvc.server.interceptors.chain import Interception, Interceptor
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
-from memsvc.server.key_limits import KeyLimits
+from memsvc.server.key_limits import KeyRateLimiter
 from memsvc.server.listening import listen
 from memsvc.server.monitoring.gauges import ServiceCollector
 from memsvc.server.monitoring.health import SERVICES, Health
 from memsvc.server.monitoring.metrics_http import Monitoring
 from memsvc.server.monitoring.service_metrics import CallMetrics
 from memsvc.server.options import ServerOptions
-from memsvc.server.probing import Probing
+from memsvc.server.probing import HealthPort
 from memsvc.server.reflection import add_reflection
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.services.file import FileServicer
 from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
@@ -63,11 +63,11 @@ def utc_now() -> datetime:
 
 
 def build(
-    application: Application,
+    application: Services,
     options: ServerOptions,
     *,
     now: Callable[[], datetime] = utc_now,
-    layers: Sequence[Layer] = (),
+    layers: Sequence[Interceptor] = (),
 ) -> Server:
     """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet.
 
@@ -83,17 +83,17 @@ def build(
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
     watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
-    return Server(Edge(application, executors, IndexWait(application.indexer), options, now, watches), layers)
+    return Server(ServerContext(application, executors, IndexWait(application.indexer), options, now, watches), layers)
 
 
 class Server:
     """A gRPC server that is started once and stopped once, in one event loop."""
 
-    def __init__(self, edge: Edge, layers: Sequence[Layer] = ()) -> None:
+    def __init__(self, edge: ServerContext, layers: Sequence[Interceptor] = ()) -> None:
         self._edge = edge
         self._layers = list(layers)
         self._monitoring: Monitoring | None = None
-        self._probing: Probing | None = None
+        self._probing: HealthPort | None = None
         self._grpc: grpc.aio.Server | None = None
         self._health: Health | None = None
         self._following: asyncio.Task[None] | None = None
@@ -140,7 +140,7 @@ class Server:
                     [
                         RequestId(),
                         *self._layers,
-                        Began(self._edge.now),
+                        CallStart(self._edge.now),
                         AccessLog(self._edge.application.performance),
                         Errors(),
                         DeadlineLimit(self._edge.options.default_deadline_seconds),
@@ -162,7 +162,7 @@ class Server:
             self._bound.append(url)
         await health.begin()
         if self._edge.options.health_address:
-            self._probing = Probing(health.servicer)
+            self._probing = HealthPort(health.servicer)
             self._bound.append(await self._probing.start(self._edge.options.health_address))
         await server.start()
         self._following = asyncio.create_task(health.follow(), name="health")
@@ -186,7 +186,7 @@ class Server:
 
     def _admission(self) -> Admission:
         options, edge = self._edge.options.keys, self._edge
-        limits = KeyLimits(
+        limits = KeyRateLimiter(
             calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
         )
         return Admission(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
 from memsvc.server.services.watch import Watches
@@ -14,7 +14,7 @@ from memsvc.server.waiting import IndexWait
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ServerContext:
     """The engine, and how to reach it from the event loop.
 
     Attributes:
@@ -23,7 +23,7 @@ class Edge:
         watches: The watches that are open.
     """
 
-    application: Application
+    application: Services
     executors: Executors
     waits: IndexWait
     options: ServerOptions

@@ -12,12 +12,12 @@ import grpc
 
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.search import SearchQuery, SearchReply
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
 from memsvc.server.convert.file_refs import add_files
 from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.searches import check_search
 from memsvc.v1 import search_service_pb2 as pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
@@ -29,7 +29,7 @@ Answers: TypeAlias = "asyncio.Queue[pb.StreamSearchResponse | None]"
 class StreamMethods(pb_grpc.SearchServiceServicer):
     """StreamSearch."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def StreamSearch(
         self, request: pb.StreamSearchRequest, context: Context
@@ -44,7 +44,7 @@ class StreamMethods(pb_grpc.SearchServiceServicer):
             query = query_from_proto(search, defaults)
         await self._edge.waits.reached(query.position)
         answers: Answers = asyncio.Queue()
-        with COURTESY.search():
+        with SEARCH_PRIORITY.search():
             finding = asyncio.create_task(self._edge.executors.search.run(self._find, query, search, _teller(answers)))
             finding.add_done_callback(lambda _: answers.put_nowait(None))
             try:

@@ -14,8 +14,8 @@ from memsvc.domain.vault import Taken, VaultAction, VaultProgress
 from memsvc.engine.vault.sync import QUIET, Event, SyncPlan
 from memsvc.server import call_context
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.pump import pumped
-from memsvc.server.server_context import Edge
+from memsvc.server.pump import iterate_in_thread
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import vault_pb2 as pb
@@ -29,7 +29,7 @@ ACTION = {one: pb.VaultAction.Value(f"VAULT_ACTION_{one.value}") for one in Vaul
 class VaultMethods:
     """What LifecycleService does about memories as files."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def SyncVault(
         self, request: pb.SyncVaultRequest, context: Context
@@ -42,7 +42,7 @@ class VaultMethods:
         scope = scope_from(request.scope, call_context.principal.get()) if request.HasField("scope") else None
         steps = vault.sync(SyncPlan(scope, is_forced=request.force, is_dry=request.dry_run))
         latest: Event | None = None
-        async with aclosing(pumped(steps, name="vault-sync", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="vault-sync", at_least_every=PROGRESS_SECONDS)) as pump:
             async for event in pump:
                 # The pump repeats the latest step while the next one takes long: only progress may come twice.
                 if event is not latest or isinstance(event, VaultProgress):

@@ -17,7 +17,7 @@ from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import WATCH_START
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.services.watch import WatchCall
 from memsvc.server.validate.watches import check_watch
 from memsvc.v1 import types_pb2 as types
@@ -32,7 +32,7 @@ UNBOUND = ("cursor", "start", "heartbeat_interval")
 class WatchingMethods:
     """Tells what changes."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def WatchMemories(
         self, request: pb.WatchMemoriesRequest, context: Context

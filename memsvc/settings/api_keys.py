@@ -8,10 +8,10 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from memsvc.domain.api_keys import KeyDemand
-from memsvc.settings.part import Part
+from memsvc.settings.part import SettingsGroup
 
 
-class TlsSettings(Part):
+class TlsSettings(SettingsGroup):
     """Encryption. The files are read again when they change; connections that are open stay as they are."""
 
     certificate: Path | None = None
@@ -33,7 +33,7 @@ class TlsSettings(Part):
         return self
 
 
-class AccessSettings(Part):
+class AccessSettings(SettingsGroup):
     """API keys, how much they may do, and the audit log. Keys are made by `memsvc keys create`."""
 
     keys: KeyDemand = KeyDemand.AUTO

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from memsvc.domain.url_templates import fault_of_template
-from memsvc.settings.part import Part
+from memsvc.settings.part import SettingsGroup
 
 
 def _checked(template: str) -> str:
@@ -21,7 +21,7 @@ UrlTemplate = Annotated[str, AfterValidator(_checked)]
 """Where a file is reached, with places in braces."""
 
 
-class FileSettings(Part):
+class FileSettings(SettingsGroup):
     """What files may be like, and how they travel."""
 
     max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1)

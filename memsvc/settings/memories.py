@@ -8,16 +8,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from memsvc.domain.maintenance import UpkeepStep
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.settings.part import Part
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.settings.part import SettingsGroup
 
 SHARES_TOLERANCE = 0.001
 
 
-class RankingSettings(Part):
+class RankingSettings(SettingsGroup):
     """The constants of the ranking recipe. The defaults are measured; the README says how."""
 
-    tier: RetrievalTier = RetrievalTier.S
+    tier: EmbeddingGranularity = EmbeddingGranularity.S
     """S: one vector a chunk. E: vectors of runs of sentences and of windows too; finds better, writes slower."""
     depth: int = Field(default=100, ge=10, le=1000)
     """Hits asked of each retriever."""
@@ -36,7 +36,7 @@ class RankingSettings(Part):
     """What 30 days leave of a score when time is weighed."""
 
 
-class ContextSettings(Part):
+class ContextSettings(SettingsGroup):
     """What contexts are like that say nothing themselves."""
 
     total_tokens: int = Field(default=128_000, ge=1, le=10_000_000)
@@ -61,7 +61,7 @@ class ContextSettings(Part):
         return self
 
 
-class IndexingSettings(Part):
+class IndexingSettings(SettingsGroup):
     """How the indexes follow the store."""
 
     upkeep_seconds: float = Field(default=5.0, gt=0)
@@ -72,7 +72,7 @@ class IndexingSettings(Part):
     """How long changes that are applied stay in the outbox."""
 
 
-class SessionSettings(Part):
+class SessionSettings(SettingsGroup):
     """What holds for sessions that do not say otherwise."""
 
     token_limit: int = Field(default=64_000, ge=100, le=10_000_000)
@@ -91,7 +91,7 @@ class SessionSettings(Part):
     """Whether opening a session archives the other active ones of the same user and project."""
 
 
-class RedactionSettings(Part):
+class RedactionSettings(SettingsGroup):
     """Where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
 
     capture: bool = True
@@ -101,7 +101,7 @@ class RedactionSettings(Part):
     kept exactly as it was sent."""
 
 
-class ProvenanceSettings(Part):
+class ProvenanceSettings(SettingsGroup):
     """How far memories are trusted by where they come from. What is written before a change keeps its trust."""
 
     trust_user: float = Field(default=1.0, ge=0, le=1)
@@ -118,7 +118,7 @@ class ProvenanceSettings(Part):
     """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
 
 
-class ReminderSettings(Part):
+class ReminderSettings(SettingsGroup):
     """How memories come due."""
 
     detect: bool = True
@@ -136,7 +136,7 @@ class ReminderSettings(Part):
             raise ValueError(message) from None
 
 
-class ConsolidationSettings(Part):
+class ConsolidationSettings(SettingsGroup):
     """Merging memories that say the same, and summing up daily logs, months and topics."""
 
     threshold: float = Field(default=0.5, ge=0, le=1)
@@ -152,7 +152,7 @@ class ConsolidationSettings(Part):
     """How long the summary of a month or topic may be, unless the call says otherwise."""
 
 
-class MaintenanceSettings(Part):
+class MaintenanceSettings(SettingsGroup):
     """How memories look after themselves."""
 
     interval_minutes: float = Field(default=60.0, ge=0)

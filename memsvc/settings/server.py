@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from memsvc.settings.api_keys import TlsSettings
-from memsvc.settings.part import Part
+from memsvc.settings.part import SettingsGroup
 from memsvc.settings.vault import VaultWatchingSettings
 
 
@@ -22,7 +22,7 @@ class EventLoop(StrEnum):
     """Python's own."""
 
 
-class ServerSettings(Part):
+class ServerSettings(SettingsGroup):
     """How the service listens, and how much it does at a time."""
 
     address: str = "127.0.0.1:50051"
@@ -57,7 +57,7 @@ class ServerSettings(Part):
     """Which implementation of the event loop carries the calls."""
 
 
-class BackendChoice(Part):
+class BackendChoice(SettingsGroup):
     """Which backend serves a port, and its options."""
 
     backend: str
@@ -66,7 +66,7 @@ class BackendChoice(Part):
     """The backend's own settings; a name it does not know stops the start."""
 
 
-class WatchSettings(Part):
+class WatchSettings(SettingsGroup):
     """How changes are told to those who watch."""
 
     max_streams: int = Field(default=1000, ge=1)
@@ -80,14 +80,14 @@ class WatchSettings(Part):
     nobody else can write to it, and five times a second where others can."""
 
 
-class MetricsSettings(Part):
+class MetricsSettings(SettingsGroup):
     """The second port, for Prometheus and for probes. It tells numbers, never a name or what was said."""
 
     address: str = ""
     """Where /metrics, /healthz and /readyz are served over HTTP: HOST:PORT, such as 127.0.0.1:9464. Empty: nowhere."""
 
 
-class BackupSettings(Part):
+class BackupSettings(SettingsGroup):
     """Where backups go."""
 
     directory: Path | None = None
@@ -110,7 +110,7 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-class LogSettings(Part):
+class LogSettings(SettingsGroup):
     """What is logged, to stderr. Content, vectors and queries never are."""
 
     level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")

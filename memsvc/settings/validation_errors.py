@@ -39,7 +39,7 @@ def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
             yield from paths(field.annotation, f"{before}{name}.")
 
 
-def told_of(error: ValidationError, model: type[BaseModel], before: str = "") -> str:
+def format_validation_error(error: ValidationError, model: type[BaseModel], before: str = "") -> str:
     """Return every problem of an error with the path of its setting; *before* stands before each path."""
     known = tuple(paths(model))
     return "; ".join(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from memsvc.engine.vault.manner import SWEEP_SECONDS, WatchMode
-from memsvc.settings.part import Part
+from memsvc.settings.part import SettingsGroup
 
 _NAME = r"^[^<>\x00-\x1f]+$"
 
 
-class GitSettings(Part):
+class GitSettings(SettingsGroup):
     """Commits of what happens to the vault's files, in the repository that the vault lies in, or in a new one."""
 
     enabled: bool = False
@@ -25,7 +25,7 @@ class GitSettings(Part):
     """How often what happened since the last commit is committed, if anything did."""
 
 
-class VaultWatchingSettings(Part):
+class VaultWatchingSettings(SettingsGroup):
     """How edits of the vault's files are noticed, and what becomes of them in Git."""
 
     watch: WatchMode = WatchMode.EVENTS

@@ -17,7 +17,7 @@ PASSAGES = (
     "王小明喜欢喝乌龙茶，不喜欢咖啡。",
     "Die Bäckerei öffnet sonntags erst um acht.",
 )
-QUERIES = (("Where does Anna live?", 0), ("Is the printer out of paper?", 1), ("王小明喜欢喝什么茶？", 2))
+RERANKER_QUERIES = (("Where does Anna live?", 0), ("Is the printer out of paper?", 1), ("王小明喜欢喝什么茶？", 2))
 ODD_TEXTS = {
     "empty": "",
     "blank": " \n\t ",
@@ -46,7 +46,7 @@ class EmbedderContract:
 
     def test_a_query_is_one_vector_of_the_dimension(self, embedder: Embedder) -> None:
         """A query gives one flat float32 vector of the declared dimension."""
-        vector = embedder.embed_query(QUERIES[0][0])
+        vector = embedder.embed_query(RERANKER_QUERIES[0][0])
 
         assert vector.shape == (embedder.dimension,)
         assert vector.dtype == np.float32
@@ -79,7 +79,7 @@ class EmbedderContract:
 
         assert len(np.unique(vectors.round(3), axis=0)) == len(vectors)
 
-    @pytest.mark.parametrize(("query", "best"), QUERIES)
+    @pytest.mark.parametrize(("query", "best"), RERANKER_QUERIES)
     def test_a_query_is_nearest_to_the_passage_that_answers_it(self, embedder: Embedder, query: str, best: int) -> None:
         """The dot product says how near two meanings are."""
         similarities = embedder.embed_passages(PASSAGES) @ embedder.embed_query(query)
@@ -89,22 +89,22 @@ class EmbedderContract:
     def test_threads_get_the_same_vectors(self, embedder: Embedder) -> None:
         """Calls from several threads at once give what they give alone."""
         passages = embedder.embed_passages(PASSAGES)
-        query = embedder.embed_query(QUERIES[0][0])
+        query = embedder.embed_query(RERANKER_QUERIES[0][0])
 
         with ThreadPoolExecutor(4) as pool:
             repeated = [pool.submit(embedder.embed_passages, PASSAGES) for _ in range(4)]
-            queried = [pool.submit(embedder.embed_query, QUERIES[0][0]) for _ in range(8)]
+            queried = [pool.submit(embedder.embed_query, RERANKER_QUERIES[0][0]) for _ in range(8)]
 
         assert all(future.result() == pytest.approx(passages, abs=_ALIKE) for future in repeated)
         assert all(future.result() == pytest.approx(query, abs=_ALIKE) for future in queried)
 
     def test_vectors_belong_to_the_caller(self, embedder: Embedder) -> None:
         """Changing a returned vector changes no later one."""
-        first = embedder.embed_query(QUERIES[0][0])
+        first = embedder.embed_query(RERANKER_QUERIES[0][0])
         kept = first.copy()
         first[:] = 0
 
-        assert embedder.embed_query(QUERIES[0][0]) == pytest.approx(kept, abs=_ALIKE)
+        assert embedder.embed_query(RERANKER_QUERIES[0][0]) == pytest.approx(kept, abs=_ALIKE)
 
     def test_the_model_is_named(self, embedder: Embedder) -> None:
         """The name of the vector space is there, and stays."""

@@ -13,15 +13,15 @@ from memsvc.domain.conflicts import Conflict, ConflictState
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.statements import Part, Rule, Statement
-from memsvc.ports.conflicts import Stated
+from memsvc.domain.statements import Rule, Statement, ValuePart
+from memsvc.ports.conflicts import StoredStatement
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of, revise
 
-HOME = Statement(Rule.LOCATION, "home of anna", (Part("place", "lisbon"),))
-DOG = Statement(Rule.GENERAL, "小王 狗", (Part("date", "03-05"), Part("value", "旺财")), positive=False)
+HOME = Statement(Rule.LOCATION, "home of anna", (ValuePart("place", "lisbon"),))
+DOG = Statement(Rule.GENERAL, "小王 狗", (ValuePart("date", "03-05"), ValuePart("value", "旺财")), positive=False)
 _numbers = count(1)
 
 
@@ -59,20 +59,20 @@ class StoreConflictsContract(StoreSeams):
             found = transaction.find_statements(OWNER, "", ["小王 狗", HOME.topic, "home of ann", HOME.topic], limit=2)
             assert transaction.find_statements(OWNER, "", [], limit=2) == []
             assert transaction.find_statements(OWNER, "", [HOME.topic], limit=0) == []
-        assert found == [Stated(one.id, DOG), Stated(three.id, HOME), Stated(two.id, HOME)]
+        assert found == [StoredStatement(one.id, DOG), StoredStatement(three.id, HOME), StoredStatement(two.id, HOME)]
 
     def test_statements_are_of_active_memories(self, store: MetadataStore) -> None:
         """A memory that is put away states nothing until it is ACTIVE again; None leaves its statements alone."""
         [memory] = insert(store, stating("1", HOME))
 
-        def found() -> list[Stated]:
+        def found() -> list[StoredStatement]:
             with store.transaction() as transaction:
                 return transaction.find_statements(OWNER, "", [HOME.topic], limit=9)
 
         away = revise(store, memory, status=Status.CONFLICTED)
         assert found() == []
         back = revise(store, away, status=Status.ACTIVE)
-        assert found() == [Stated(memory.id, HOME)]
+        assert found() == [StoredStatement(memory.id, HOME)]
         after = Record(replace(back, revision=back.revision + 1), statements=(DOG,))
         with store.transaction() as transaction:
             transaction.update(back, after, ChangeAction.UPDATED)
@@ -141,7 +141,7 @@ class StoreConflictsContract(StoreSeams):
 
         assert again.conflicts.get([made.id], reach=ADA) == {made.id: made}
         with again.transaction() as transaction:
-            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=9) == [Stated(older.id, HOME)]
+            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=9) == [StoredStatement(older.id, HOME)]
 
     def test_conflicts_go_with_a_memory(self, store: MetadataStore) -> None:
         """A purge of either side removes them."""

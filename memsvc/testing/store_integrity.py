@@ -9,7 +9,7 @@ from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Keyword, Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session
-from memsvc.ports.integrity import Kept, LostMessage, Place
+from memsvc.ports.integrity import LostMessage, RowCursor, StoredRow
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -31,7 +31,13 @@ class StoreIntegrityContract(StoreSeams):
         with store.transaction() as transaction:
             transaction.sessions.insert(Session(Scope("ada", "talks", session_id="s"), NOW, NOW, 1_000))
         bob, eve = (reach_of(user).owner for user in ("bob", "eve"))
-        everything = [Place(OWNER, ""), Place(OWNER, "talks"), Place(OWNER, "web"), Place(bob, ""), Place(eve, "")]
+        everything = [
+            RowCursor(OWNER, ""),
+            RowCursor(OWNER, "talks"),
+            RowCursor(OWNER, "web"),
+            RowCursor(bob, ""),
+            RowCursor(eve, ""),
+        ]
 
         assert store.integrity.places(after=None, limit=9) == everything
         assert store.integrity.places(after=everything[1], limit=2) == everything[2:4]
@@ -59,7 +65,7 @@ class StoreIntegrityContract(StoreSeams):
             factories.memory("2", status=Status.DELETED, **fields),
         )
         unknown = replace(whole, row=whole.row + 1_000)
-        expected = {one.row: Kept(has_chunks=True, has_terms=True) for one in (whole, deleted)}
+        expected = {one.row: StoredRow(has_chunks=True, has_terms=True) for one in (whole, deleted)}
 
         assert store.integrity.kept([whole, deleted, unknown]) == expected
         with store.transaction() as transaction:
@@ -84,7 +90,7 @@ class StoreIntegrityContract(StoreSeams):
             assert store.integrity.remains(part, owner=OWNER, after=-1, limit=9) == []
             with store.transaction() as transaction:
                 assert transaction.discard_remains(part, [gone.row, kept.row]) == 0
-        assert store.integrity.kept([kept]) == {kept.row: Kept(has_chunks=True, has_terms=True)}
+        assert store.integrity.kept([kept]) == {kept.row: StoredRow(has_chunks=True, has_terms=True)}
 
     def test_messages_without_a_session_are_lost(self, store: MetadataStore) -> None:
         """They are told to their owner alone, and only they are removed; the content stays."""

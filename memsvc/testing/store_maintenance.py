@@ -13,7 +13,7 @@ import pytest
 from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.upkeep import Place, UpkeepReads, Waiting
+from memsvc.ports.upkeep import ScanPosition, UpkeepReads, Waiting
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, revise
@@ -28,7 +28,7 @@ LEFT_ALONE: tuple[dict[str, Any], ...] = (
 """Upkeep is never due of such memories."""
 _numbers = count(1)
 
-Listing = Callable[[UpkeepReads, Area, Place, int], list[Waiting]]
+Listing = Callable[[UpkeepReads, Area, ScanPosition, int], list[Waiting]]
 LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
     "expired": (
         {"expire_time": NOW},

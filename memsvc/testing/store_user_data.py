@@ -16,7 +16,7 @@ from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, 
 from memsvc.domain.reminder import Reminder, Slot
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
-from memsvc.domain.user_data import Earlier, RecordKind, Stored, said_by
+from memsvc.domain.user_data import RecordKind, Stored, StoredRevision, said_by
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.ports.transfer import Restored
 from memsvc.testing import factories
@@ -64,7 +64,7 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
     return [first, second, message]
 
 
-def restored(stored: Stored, owner: Scope, new_id: str, earlier: tuple[Earlier, ...] = ()) -> Restored:
+def restored(stored: Stored, owner: Scope, new_id: str, earlier: tuple[StoredRevision, ...] = ()) -> Restored:
     """Return what stores a memory for another owner."""
     memory = replace(stored.memory, id=new_id, scope=replace(stored.memory.scope, user_id=owner.user_id))
     record = Record(memory, (), stored.is_unique, stored.given_vector, stored.given_model)

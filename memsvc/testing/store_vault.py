@@ -14,7 +14,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_names import path_key
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.vault import Said, VaultState
+from memsvc.ports.vault import Transcript, VaultState
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import OWNER, StoreSeams, insert, purge, revise
@@ -153,7 +153,7 @@ class StoreVaultContract(StoreSeams):
         revise(store, third, update_time=later)
 
         mine, web = store.vault.said(owner=OWNER, after_row=0, limit=9)
-        assert mine == Said(Scope("ada", session_id="s1"), NOW, to_micros(later), first.row)
+        assert mine == Transcript(Scope("ada", session_id="s1"), NOW, to_micros(later), first.row)
         assert (web.scope, web.row) == (Scope("ada", "web", session_id="s1"), other.row)
         assert store.vault.said(owner=None, after_row=first.row, limit=9) == [web]
         assert store.vault.said(owner=OTHER, after_row=0, limit=9) == []

@@ -80,7 +80,7 @@ _HALF_OF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?m\b\.?")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NormalizedSentence:
     """One sentence in a form that is equal for sentences that say the same.
 
     Attributes:
@@ -95,7 +95,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Gist:
+class NormalizedText:
     """What a text says, sentence by sentence.
 
     Attributes:
@@ -105,19 +105,19 @@ class Gist:
         is_pointing: Whether it begins with somebody or something that only what was said before names: "she", "this".
     """
 
-    said: tuple[Said, ...] = ()
+    said: tuple[NormalizedSentence, ...] = ()
     texts: tuple[str, ...] = ()
     is_relative: bool = False
     is_lasting: bool = False
     is_pointing: bool = False
 
 
-NOTHING = Gist()
+NOTHING = NormalizedText()
 """The gist of what cannot be compared."""
 
 
 @remembered(4096)
-def gist_of(text: str, speaker: str = "") -> Gist:
+def gist_of(text: str, speaker: str = "") -> NormalizedText:
     """Return what *text*, said by *speaker*, says; `NOTHING` for one that is too long, or without words."""
     if len(text) > MOST_CHARS:
         return NOTHING
@@ -125,14 +125,14 @@ def gist_of(text: str, speaker: str = "") -> Gist:
     if not pieces or len(pieces) > MOST_SENTENCES:
         return NOTHING
     is_user = speaker.strip().casefold() in _USERS
-    said: list[Said] = []
+    said: list[NormalizedSentence] = []
     texts: list[str] = []
     for piece in pieces:
-        one = Said((piece.text,)) if piece.is_code else _said(piece.text, speaker, is_user=is_user)
+        one = NormalizedSentence((piece.text,)) if piece.is_code else _said(piece.text, speaker, is_user=is_user)
         if one.words:
             said.append(one)
             texts.append(piece.text)
-    return Gist(
+    return NormalizedText(
         tuple(said),
         tuple(texts),
         is_relative=any(not RELATIVE.isdisjoint(one.words) for one in said),
@@ -141,7 +141,7 @@ def gist_of(text: str, speaker: str = "") -> Gist:
     )
 
 
-def says_the_same(one: Said, other: Said) -> bool:
+def says_the_same(one: NormalizedSentence, other: NormalizedSentence) -> bool:
     """Return whether two sentences say the same."""
     if one.words == other.words or "".join(one.words) == "".join(other.words):
         return True
@@ -150,7 +150,7 @@ def says_the_same(one: Said, other: Said) -> bool:
     return _is_turned(one.words, other.words)
 
 
-def says_all_of(larger: Gist, smaller: Gist) -> bool:
+def says_all_of(larger: NormalizedText, smaller: NormalizedText) -> bool:
     """Return whether the first sentence of both says the same, and each further one of *smaller* is in *larger*.
 
     The first sentence tells of whom and what the others speak.
@@ -160,7 +160,7 @@ def says_all_of(larger: Gist, smaller: Gist) -> bool:
     return all(any(says_the_same(one, other) for other in larger.said) for one in smaller.said[1:])
 
 
-def are_alike(one: Gist, other: Gist) -> bool:
+def are_alike(one: NormalizedText, other: NormalizedText) -> bool:
     """Return whether one of two texts says all that the other says."""
     return says_all_of(one, other) or says_all_of(other, one)
 
@@ -202,16 +202,18 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return any(twice[start : start + len(other)] == other for start in range(1, len(one)))
 
 
-def _said(sentence: str, speaker: str, *, is_user: bool) -> Said:
+def _said(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
     words = tuple(_words(sentence, is_user=is_user))
     stated = frozenset(statements_in(sentence, speaker=speaker))
     if not stated:
-        return Said(words)
+        return NormalizedSentence(words)
     known = {word for one in stated for word in _words(one.topic, is_user=is_user)}
     known |= {
         word for one in stated for part in one.parts for word in _words(part.text.split(":")[-1], is_user=is_user)
     }
-    return Said(words, stated, tuple(word for word in words if word not in known and word not in RELATIONS))
+    return NormalizedSentence(
+        words, stated, tuple(word for word in words if word not in known and word not in RELATIONS)
+    )
 
 
 def _words(sentence: str, *, is_user: bool) -> list[str]:

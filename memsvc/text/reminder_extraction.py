@@ -38,7 +38,7 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
     return None
 
 
-def still_said(reminder: Reminder, text: str) -> bool:
+def still_mentions(reminder: Reminder, text: str) -> bool:
     """Return whether a reminder that was found in an earlier text stands, word for word, in this one."""
     return bool(reminder.phrase) and reminder.phrase in text
 

@@ -26,7 +26,7 @@ def sentences(text: str) -> list[str]:
     A sentence ends at 。！？；, at . ! ? … before white space, and at a line's end. Abbreviations ("Dr.", "e.g."),
     initials and numbers ("3.14") end none. Nothing but white space is lost.
     """
-    return [text[start:end] for start, end in _spans(text)]
+    return [text[start:end] for start, end in _statement_spans(text)]
 
 
 def merged_sentences(text: str, *, min_chars: int = 80, min_han_chars: int = 40) -> list[str]:
@@ -37,7 +37,7 @@ def merged_sentences(text: str, *, min_chars: int = 80, min_han_chars: int = 40)
     """
     merged: list[tuple[int, int]] = []
     is_open = False
-    for start, end in _spans(text):
+    for start, end in _statement_spans(text):
         if is_open:
             merged[-1] = (merged[-1][0], end)
         else:
@@ -58,7 +58,7 @@ def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
             yield match.end()
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
+def _statement_spans(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for line in _LINE.finditer(text):
         start = line.start()

@@ -13,7 +13,7 @@ from memsvc.text.token_estimate import quarter_tokens
 _GRAIN_SHARE = 8
 """Text without any border is cut into grains of this part of a chunk, so that an overlap can be of grains."""
 
-_NEWLINE = re.compile(r"\n")
+_LINE_BREAK = re.compile(r"\n")
 _SPACE = re.compile(r"\s+")
 
 _Cutter = Callable[[str, int, int], Iterator[int]]
@@ -74,7 +74,7 @@ def _grains(text: str, extent: tuple[int, int], limit: int) -> Iterator[int]:
 
 
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    return (match.end() for match in _NEWLINE.finditer(text, start, end) if match.end() < end)
+    return (match.end() for match in _LINE_BREAK.finditer(text, start, end) if match.end() < end)
 
 
 def _word_ends(text: str, start: int, end: int) -> Iterator[int]:

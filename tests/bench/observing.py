@@ -18,7 +18,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.server.interceptors.chain import Call, Following
 from memsvc.server.monitoring.service_metrics import CallMetrics
 from memsvc.settings import load_settings
@@ -63,7 +63,7 @@ async def _counting() -> float:
 
 
 def _recording() -> float:
-    performance = Performance(utc_now)
+    performance = LatencyStats(utc_now)
     return _timed(lambda: performance.record("Search", "vectors", 0.001), CALLS)
 
 
@@ -85,7 +85,7 @@ def _searching() -> tuple[float, float]:
             return spent, (_records(application.performance) - before) / SEARCHES
 
 
-def _records(performance: Performance) -> int:
+def _records(performance: LatencyStats) -> int:
     return sum(one.durations.count for one in performance.report())
 
 

@@ -16,14 +16,14 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc.testing.models import PASSAGES, QUERIES, EmbedderContract
+from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract
 from memsvc_backends.fastembed import FASTEMBED, FastembedSettings
 from tests.onnx_model import make_model
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    texts = [*PASSAGES, *(query for query, _ in QUERIES), "note tea harbour"]
+    texts = [*PASSAGES, *(query for query, _ in RERANKER_QUERIES), "note tea harbour"]
     return make_model(tmp_path_factory.mktemp("model"), texts)
 
 

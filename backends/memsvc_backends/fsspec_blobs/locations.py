@@ -19,7 +19,7 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 """How much is read ahead from elsewhere."""
 
 
-class Place(Protocol):
+class Location(Protocol):
     """Keeps blobs by name; a blob that is not there is a FileNotFoundError."""
 
     def take(self, source: Path, name: str) -> None:
@@ -52,7 +52,7 @@ class Place(Protocol):
         ...
 
 
-class Folder:
+class LocalFolder:
     """A folder of this machine. Staged files are renamed into it, so they must lie in the same file system."""
 
     def __init__(self, root: Path) -> None:
@@ -111,7 +111,7 @@ class Folder:
         return self._root / name[:2] / name
 
 
-class Elsewhere:
+class RemoteStore:
     """A file system that fsspec reaches."""
 
     def __init__(self, system: Any, root: str) -> None:

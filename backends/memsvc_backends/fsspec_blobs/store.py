@@ -13,7 +13,7 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.fsspec_blobs.errors import BACKEND, translate
-from memsvc_backends.fsspec_blobs.locations import Elsewhere, Folder, Place, is_name, staging_file
+from memsvc_backends.fsspec_blobs.locations import LocalFolder, Location, RemoteStore, is_name, staging_file
 from memsvc_backends.fsspec_blobs.settings import FsspecSettings
 
 CONTENT = "content"
@@ -28,7 +28,7 @@ _MOST_PARTS = 512
 class FsspecBlobStore:
     """`memsvc.ports.blobs.BlobStore`."""
 
-    def __init__(self, place: Place, staging: Path) -> None:
+    def __init__(self, place: Location, staging: Path) -> None:
         """Keep blobs at *place*; what is not one yet is in the folder *staging*."""
         self._place = place
         self._staging = staging
@@ -112,7 +112,7 @@ class FsspecBlobStore:
 class _Staged:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
-    def __init__(self, place: Place, descriptor: int, path: Path) -> None:
+    def __init__(self, place: Location, descriptor: int, path: Path) -> None:
         self._place = place
         self._descriptor = descriptor
         self._path = path
@@ -204,7 +204,7 @@ def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[Bl
         _clear(staging)
     except (OSError, ImportError, ValueError) as error:
         raise BackendUnavailableError(BACKEND) from error
-    store = FsspecBlobStore(Folder(Path(root)) if is_local else Elsewhere(system, root), staging)
+    store = FsspecBlobStore(LocalFolder(Path(root)) if is_local else RemoteStore(system, root), staging)
     try:
         yield store
     finally:

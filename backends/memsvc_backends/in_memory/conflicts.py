@@ -8,7 +8,7 @@ from dataclasses import replace
 from memsvc.domain.conflicts import Conflict, ConflictState
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
-from memsvc.ports.conflicts import Stated
+from memsvc.ports.conflicts import StoredStatement
 from memsvc_backends.in_memory.state import State
 
 
@@ -44,7 +44,9 @@ class InprocConflictWrites:
     state: State
     refuse_erased: Callable[[Iterable[str]], None]
 
-    def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
+    def find_statements(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
+    ) -> list[StoredStatement]:
         """Return what is stated."""
         records = [
             record
@@ -52,10 +54,10 @@ class InprocConflictWrites:
             if (record.memory.scope.owner, record.memory.scope.project_id) == (owner, project_id)
             and record.memory.status is Status.ACTIVE
         ]
-        found: list[Stated] = []
+        found: list[StoredStatement] = []
         for topic in dict.fromkeys(topics):
             stated = [
-                Stated(record.memory.id, statement)
+                StoredStatement(record.memory.id, statement)
                 for record in records
                 for statement in record.statements or ()
                 if statement.topic == topic

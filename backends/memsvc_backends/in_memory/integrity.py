@@ -11,7 +11,7 @@ from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session
-from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
+from memsvc.ports.integrity import LostMessage, OrphanRow, RowCursor, StoredRow
 from memsvc_backends.in_memory.state import State
 
 
@@ -22,13 +22,13 @@ class InprocIntegrityReads:
         """Read from the state that *state* returns."""
         self._state = state
 
-    def places(self, *, after: Place | None, limit: int) -> list[Place]:
+    def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
         """Return the next places."""
         state = self._state()
         scopes = [record.memory.scope for record in state.records.values()]
         scopes += [session.scope for session in state.sessions.values()]
         names = sorted({(scope.owner, scope.project_id) for scope in scopes})
-        return [Place(*name) for name in names if after is None or name > (after.owner, after.project_id)][:limit]
+        return [RowCursor(*name) for name in names if after is None or name > (after.owner, after.project_id)][:limit]
 
     def known_ids(self, owner: str, ids: Sequence[str]) -> set[str]:
         """Return those that are there."""
@@ -36,18 +36,20 @@ class InprocIntegrityReads:
         found = {one: state.memory(state.rows.get(one, 0)) for one in ids}
         return {one for one, memory in found.items() if memory is not None and memory.scope.owner == owner}
 
-    def kept(self, memories: Sequence[Memory]) -> dict[int, Kept]:
+    def kept(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
         """Chunks and terms are one with the memory here, so that they are always all there."""
         state = self._state()
-        return {memory.row: Kept(has_chunks=True, has_terms=True) for memory in memories if memory.row in state.records}
+        return {
+            memory.row: StoredRow(has_chunks=True, has_terms=True) for memory in memories if memory.row in state.records
+        }
 
-    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[Remains]:
+    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return what is left of gone memories: revisions are kept apart, the rest is one with the memory."""
         state = self._state()
         if part is not Part.REVISIONS or owner is not None:
             return []
         rows = sorted({row for row, _ in state.revisions if row > after and row not in state.records})
-        return [Remains(row) for row in rows[:limit]]
+        return [OrphanRow(row) for row in rows[:limit]]
 
     def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
         """Return messages that lack something."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from memsvc.domain.clock import to_micros
 from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.ports.upkeep import Place, Waiting
+from memsvc.ports.upkeep import ScanPosition, Waiting
 from memsvc_backends.in_memory.state import State
 
 
@@ -20,18 +20,18 @@ class InprocUpkeepReads:
         """Read from the state that *state* returns."""
         self._state = state
 
-    def expired(self, area: Area, *, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def expired(self, area: Area, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return what has expired."""
-        places: dict[Place, Memory] = {
+        places: dict[ScanPosition, Memory] = {
             (to_micros(memory.expire_time), memory.row): memory
             for memory in self._kept_up(area)
             if memory.expire_time is not None and memory.expire_time <= at
         }
         return _listed(places, after, limit)
 
-    def read_often(self, area: Area, *, least: int, at: datetime, after: Place, limit: int) -> list[Waiting]:
+    def read_often(self, area: Area, *, least: int, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return what was read often."""
-        places: dict[Place, Memory] = {
+        places: dict[ScanPosition, Memory] = {
             (memory.access_count, memory.row): memory
             for memory in self._kept_up(area, Layer.SHORT_TERM)
             if memory.access_count >= least
@@ -42,9 +42,9 @@ class InprocUpkeepReads:
         }
         return _listed(places, after, limit)
 
-    def unread(self, area: Area, *, since: datetime, after: Place, limit: int) -> list[Waiting]:
+    def unread(self, area: Area, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return what was not read lately."""
-        places: dict[Place, Memory] = {}
+        places: dict[ScanPosition, Memory] = {}
         for memory in self._kept_up(area, Layer.LONG_TERM):
             if _is_used(memory, since):
                 continue
@@ -62,10 +62,10 @@ class InprocUpkeepReads:
         return {owner: total - content_bytes for owner, total in sorted(totals.items()) if total > content_bytes}
 
     def least_useful(
-        self, area: Area, *, owner: str, since: datetime, at: datetime, after: Place, limit: int
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[Waiting]:
         """Return what is of little use."""
-        places: dict[Place, Memory] = {
+        places: dict[ScanPosition, Memory] = {
             (memory.importance, memory.access_count, memory.row): memory
             for memory in self._kept_up(area, Layer.LONG_TERM)
             if memory.scope.owner == owner and memory.update_time < at and _is_used(memory, since)
@@ -123,11 +123,11 @@ def _is_used(memory: Memory, since: datetime) -> bool:
     return memory.update_time >= since or (memory.access_time or memory.create_time) >= since
 
 
-def _listed(places: dict[Place, Memory], after: Place, limit: int) -> list[Waiting]:
+def _listed(places: dict[ScanPosition, Memory], after: ScanPosition, limit: int) -> list[Waiting]:
     following = sorted(place for place in places if not after or place > after)
     return [_waiting(place, places[place]) for place in following[: max(0, limit)]]
 
 
-def _waiting(place: Place, memory: Memory) -> Waiting:
+def _waiting(place: ScanPosition, memory: Memory) -> Waiting:
     size = len(memory.content.encode())
     return Waiting(memory.row, memory.id, memory.scope, place, memory.work_in_progress, size)

@@ -26,7 +26,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 from memsvc_backends.in_memory.api_keys import InprocKeyReads
 from memsvc_backends.in_memory.change_log import InprocChangeFeed
 from memsvc_backends.in_memory.conflicts import InprocConflictReads
@@ -172,7 +172,7 @@ class InprocMetadataStore:
         return self._moves
 
     @property
-    def vault(self) -> VaultBook:
+    def vault(self) -> VaultManifest:
         """Keep what the vault knows."""
         return self._vault
 

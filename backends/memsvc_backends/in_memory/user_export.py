@@ -16,7 +16,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 from memsvc.ports.metadata import Record
 from memsvc.ports.transfer import Restored, UserSnapshot
 from memsvc_backends.in_memory.erasure import InprocErasureReads
@@ -68,12 +68,12 @@ class InprocUserSnapshot:
             if record.memory.scope.owner == self._owner:
                 yield _stored(self._state, record)
 
-    def earlier(self, memory: Memory) -> Iterator[Earlier]:
+    def earlier(self, memory: Memory) -> Iterator[StoredRevision]:
         """Yield the earlier revisions."""
         for revision in range(1, memory.revision):
             name = (memory.row, revision)
             if name in self._state.revisions:
-                yield Earlier(self._state.revisions[name], self._state.actions[name])
+                yield StoredRevision(self._state.revisions[name], self._state.actions[name])
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield the conflicts."""
@@ -147,7 +147,7 @@ class InprocTransferWrites:
             written.append(memory)
         return written
 
-    def restore_earlier(self, memory: Memory, earlier: Sequence[Earlier]) -> int:
+    def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:
         """Add the revisions that are missing."""
         added = 0
         for one in earlier:

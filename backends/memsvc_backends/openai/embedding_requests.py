@@ -17,7 +17,7 @@ from memsvc.ports.embedder import Vectors
 from memsvc.text.token_estimate import count_tokens
 from memsvc_backends.openai.client import refuse_when_closed
 from memsvc_backends.openai.errors import NAME, problem_of
-from memsvc_backends.openai.pacing import Clock, Pacing, Pause
+from memsvc_backends.openai.pacing import Backoff, Clock, RateLimiter
 from memsvc_backends.openai.replies import unusable, vectors_of
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
 
@@ -47,7 +47,7 @@ class Purpose:
     is_query: bool
 
 
-class Asking:
+class EmbeddingRequester:
     """Asks an endpoint. Safe to call from several threads."""
 
     def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: Clock, random: Random) -> None:
@@ -55,8 +55,8 @@ class Asking:
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._pause = Pause(clock)
-        self._pacing = Pacing(settings.requests_per_minute, settings.tokens_per_minute, clock)
+        self._pause = Backoff(clock)
+        self._pacing = RateLimiter(settings.requests_per_minute, settings.tokens_per_minute, clock)
 
     def vectors(self, texts: Sequence[str], purpose: Purpose, *, dimension: int) -> Vectors:
         """Return the vectors of *texts*, of *dimension* or, when that is 0, of any length.

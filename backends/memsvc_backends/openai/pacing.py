@@ -79,7 +79,7 @@ class Allowance:
         self._level -= amount
 
 
-class Pacing:
+class RateLimiter:
     """Keeps requests and tokens a minute within their limits, for all threads together."""
 
     def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: Clock) -> None:
@@ -111,7 +111,7 @@ class Pacing:
             return wait
 
 
-class Pause:
+class Backoff:
     """While an endpoint is left alone, calls are refused at once: nobody waits for what will fail."""
 
     def __init__(self, clock: Clock) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
 from memsvc.domain.index_entries import Attributes, View
-from memsvc.domain.plain import is_plain
+from memsvc.domain.plain import is_default_visible
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.qdrant_common.filters import (
@@ -84,7 +84,7 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
         "update_time": attributes.update_time,
         FINGERPRINT: attributes.fingerprint,
     }
-    if is_plain(attributes):
+    if is_default_visible(attributes):
         payload[PLAIN] = 1
     if attributes.event_time is not None:
         payload["event_time"] = attributes.event_time

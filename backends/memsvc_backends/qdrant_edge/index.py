@@ -33,7 +33,7 @@ from memsvc_backends.qdrant_edge.manifest import (
     remove_manifest,
     write_manifest,
 )
-from memsvc_backends.qdrant_edge.searching import EdgeSearch, Live, Sought
+from memsvc_backends.qdrant_edge.searching import EdgeSearch, Live, SearchSpec
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.qdrant_edge.supervisor import Supervisor
 
@@ -92,13 +92,13 @@ class QdrantEdgeIndex:
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
-        return EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline).result()
+        return EdgeSearch(self.live, vector, SearchSpec(reach, view, where), limit, deadline).result()
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> EdgeSearch:
         """Send the search to the child; its reply is read when the result is asked for."""
-        search = EdgeSearch(self.live, vector, Sought(reach, view, where), limit, deadline)
+        search = EdgeSearch(self.live, vector, SearchSpec(reach, view, where), limit, deadline)
         search.begin(self._live)
         return search
 

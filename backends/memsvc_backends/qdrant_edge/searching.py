@@ -40,7 +40,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchSpec:
     """Which entries are searched."""
 
     reach: Reach
@@ -58,7 +58,7 @@ class EdgeSearch:
     __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_packed", "_sought", "_vector")
 
     def __init__(
-        self, find_live: Callable[[], Live | None], vector: Vector, sought: Sought, limit: int, deadline: Deadline
+        self, find_live: Callable[[], Live | None], vector: Vector, sought: SearchSpec, limit: int, deadline: Deadline
     ) -> None:
         self._find_live = find_live
         self._vector = vector

@@ -6,20 +6,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from memsvc_backends.qdrant_server.generations import Generations, Live, M
+from memsvc_backends.qdrant_server.generations import Generations, Live, Manifest
 
 E = TypeVar("E")
 _TOUCH_SECONDS = 30.0
 
 
-class ServerGeneration(Generic[E, M]):
+class ServerGeneration(Generic[E, Manifest]):
     """A collection that no alias names yet. From one thread at a time."""
 
     def __init__(
         self,
-        generations: Generations[M],
-        made: Live[M],
-        write: Callable[[Live[M], Mapping[int, Sequence[E]]], None],
+        generations: Generations[Manifest],
+        made: Live[Manifest],
+        write: Callable[[Live[Manifest], Mapping[int, Sequence[E]]], None],
         remove: Callable[[str], None],
     ) -> None:
         self.made = made

@@ -14,7 +14,7 @@ from memsvc.ports.derived_index import Listed
 from memsvc.ports.hits import Hits
 from memsvc_backends.qdrant_common.points import FINGERPRINT
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
-from memsvc_backends.qdrant_server.generations import Generations, Live, M
+from memsvc_backends.qdrant_server.generations import Generations, Live, Manifest
 
 T = TypeVar("T")
 _PAGE = 1000
@@ -24,14 +24,14 @@ _SWITCHES = 5
 """So many switches in a row nobody makes while one search is asked."""
 
 
-class Reading(Generic[M]):
+class Reading(Generic[Manifest]):
     """Reads the live generation, and the next one when it was removed meanwhile."""
 
-    def __init__(self, connection: Connection, generations: Generations[M]) -> None:
+    def __init__(self, connection: Connection, generations: Generations[Manifest]) -> None:
         self._connection = connection
         self._generations = generations
 
-    def of_live(self, ask: Callable[[Live[M]], T], absent: T | None = None) -> T:
+    def of_live(self, ask: Callable[[Live[Manifest]], T], absent: T | None = None) -> T:
         """Return what the live generation answers, or *absent* when there is none.
 
         Raises:
@@ -73,7 +73,7 @@ class Reading(Generic[M]):
             if after is None:
                 return
 
-    def _counted(self, live: Live[M], where: models.Filter | None) -> int:
+    def _counted(self, live: Live[Manifest], where: models.Filter | None) -> int:
         found = self._connection.read("count", collection_name=live.collection, count_filter=where, exact=True)
         return int(found.count)
 

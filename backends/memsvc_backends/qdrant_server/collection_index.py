@@ -15,24 +15,26 @@ from memsvc_backends.qdrant_edge.server_generation import ServerGeneration
 from memsvc_backends.qdrant_edge.server_reading import Reading
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
 from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
-from memsvc_backends.qdrant_server.generations import Generations, Live, M
+from memsvc_backends.qdrant_server.generations import Generations, Live, Manifest
 from memsvc_backends.qdrant_server.points import E, operations
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 
-class CollectionIndex(ABC, Generic[E, M]):
+class CollectionIndex(ABC, Generic[E, Manifest]):
     """`memsvc.ports.derived_index.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
 
     is_shared = True
 
-    def __init__(self, connection: Connection, settings: QdrantServerSettings, generations: Generations[M]) -> None:
+    def __init__(
+        self, connection: Connection, settings: QdrantServerSettings, generations: Generations[Manifest]
+    ) -> None:
         self._connection = connection
         self._generations = generations
         self._reading = Reading(connection, generations)
         self._batch_points = settings.batch_points
 
     @property
-    def manifest(self) -> M | None:
+    def manifest(self) -> Manifest | None:
         """Return the manifest of the live generation, or None when there is none.
 
         Raises:
@@ -50,7 +52,7 @@ class CollectionIndex(ABC, Generic[E, M]):
         self._write(live, changes)
         self._generations.confirm(live)
 
-    def begin(self, manifest: M) -> Generation[E]:
+    def begin(self, manifest: Manifest) -> Generation[E]:
         """Start a generation in a collection of its own, with all that stands beside it."""
         made = self._create(manifest)
         try:
@@ -89,11 +91,11 @@ class CollectionIndex(ABC, Generic[E, M]):
         self._connection.close()
 
     @abstractmethod
-    def _create(self, manifest: M) -> Live[M]:
+    def _create(self, manifest: Manifest) -> Live[Manifest]:
         """Make the collection of a generation."""
 
     @abstractmethod
-    def _put(self, live: Live[M], changes: Mapping[int, Sequence[E]]) -> None:
+    def _put(self, live: Live[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
         """Write to a generation. An AbsentError says that it is gone."""
 
     def _prepare(self, collection: str) -> None:
@@ -108,7 +110,7 @@ class CollectionIndex(ABC, Generic[E, M]):
         self._generations.remove(collection)
 
     def _send(
-        self, live: Live[M], changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct]
+        self, live: Live[Manifest], changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct]
     ) -> None:
         """Write the points of a change, batch by batch."""
         for request in operations(changes, point_of, size=self._batch_points):
@@ -116,7 +118,7 @@ class CollectionIndex(ABC, Generic[E, M]):
                 "batch_update_points", collection_name=live.collection, update_operations=request, wait=True
             )
 
-    def _write(self, live: Live[M], changes: Mapping[int, Sequence[E]]) -> None:
+    def _write(self, live: Live[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
         try:
             self._put(live, changes)
         except AbsentError as error:

@@ -46,19 +46,19 @@ class Numbered(Protocol):
         ...
 
 
-M = TypeVar("M", bound=Numbered)
+Manifest = TypeVar("Manifest", bound=Numbered)
 
 
 @dataclass(frozen=True, slots=True)
-class Live(Generic[M]):
+class Live(Generic[Manifest]):
     """A generation: its collection, and what it is made of."""
 
     collection: str
-    manifest: M
+    manifest: Manifest
     metadata: Mapping[str, Any]
 
 
-class Generations(Generic[M]):
+class Generations(Generic[Manifest]):
     """Finds the live generation, makes new ones, switches, and clears away."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Generations(Generic[M]):
         connection: Connection,
         settings: QdrantServerSettings,
         alias: str,
-        codec: tuple[Callable[[M], str], Callable[[str], M]],
+        codec: tuple[Callable[[Manifest], str], Callable[[str], Manifest]],
         now: Callable[[], datetime],
     ) -> None:
         self.alias = alias
@@ -76,7 +76,7 @@ class Generations(Generic[M]):
         self._now = now
         # No other installation's, whose prefix begins like ours.
         self._ours = re.compile(rf"({re.escape(alias)}-(\d{{6,}})-[0-9a-f]{{8}})(-[a-z]+)?$")
-        self._live: Live[M] | None = None
+        self._live: Live[Manifest] | None = None
         self._known_until = -1.0
         self._looked = -1.0
         self._foreign = ""
@@ -84,7 +84,7 @@ class Generations(Generic[M]):
         self._refreshing = threading.Lock()
         self._seen = threading.local()
 
-    def live(self) -> Live[M] | None:
+    def live(self) -> Live[Manifest] | None:
         """Return the live generation, as of a moment ago; while the server is away or hangs, the one live before.
 
         That there is none is never as of a moment ago: whoever has changes to write would take them for written.
@@ -103,21 +103,21 @@ class Generations(Generic[M]):
         self._seen.live = self._live
         return self._live
 
-    def written_for(self) -> Live[M] | None:
+    def written_for(self) -> Live[Manifest] | None:
         """Return the generation that this thread has made its entries for: the one whose manifest it read last."""
         self._connection.require_open()
-        seen: Live[M] | None = getattr(self._seen, "live", None)
+        seen: Live[Manifest] | None = getattr(self._seen, "live", None)
         if seen is None or seen.collection in self._left:
             return self.live()
         return seen
 
-    def confirm(self, written: Live[M]) -> None:
+    def confirm(self, written: Live[Manifest]) -> None:
         """Raise BackendUnavailableError unless the generation is live still."""
         now_live = self.refresh()
         if now_live is None or now_live.collection != written.collection:
             raise BackendUnavailableError(self._connection.name)
 
-    def refresh(self) -> Live[M] | None:
+    def refresh(self) -> Live[Manifest] | None:
         """Ask the server which generation is live.
 
         Raises:
@@ -133,7 +133,7 @@ class Generations(Generic[M]):
                 continue
         raise BackendUnavailableError(self._connection.name)
 
-    def create(self, manifest: M, extra: Mapping[str, Any], **arguments: Any) -> Live[M]:
+    def create(self, manifest: Manifest, extra: Mapping[str, Any], **arguments: Any) -> Live[Manifest]:
         """Make the collection of a generation.
 
         Raises:
@@ -168,7 +168,7 @@ class Generations(Generic[M]):
         """Note that a collection is wanted now."""
         self._connection.write("update_collection", collection_name=name, metadata={_WANTED: self._seconds()})
 
-    def switch(self, made: Live[M]) -> None:
+    def switch(self, made: Live[Manifest]) -> None:
         """Move the alias; the generation before lingers for those who have not noticed.
 
         Raises:
@@ -235,7 +235,7 @@ class Generations(Generic[M]):
         finally:
             self._refreshing.release()
 
-    def _keep(self, live: Live[M] | None) -> Live[M] | None:
+    def _keep(self, live: Live[Manifest] | None) -> Live[Manifest] | None:
         self._live = live
         self._known_until = time.monotonic() + self._settings.refresh_seconds
         return live
@@ -244,7 +244,7 @@ class Generations(Generic[M]):
         aliases = self._connection.ask("get_aliases").aliases
         return next((str(one.collection_name) for one in aliases if one.alias_name == self.alias), None)
 
-    def _described(self, name: str) -> Live[M] | None:
+    def _described(self, name: str) -> Live[Manifest] | None:
         metadata = self._connection.ask("get_collection", collection_name=name).config.metadata or {}
         try:
             return Live(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)

@@ -16,7 +16,7 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.jsontext import json_text
 from memsvc_backends.sql.key_table import api_keys
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 _C = api_keys.c
 
@@ -48,7 +48,7 @@ class SqlKeyReads:
             return connection.execute(sa.select(_C.id).limit(1)).first() is not None
 
 
-class SqlKeyWrites(SqlWriting):
+class SqlKeyWrites(WriteSession):
     """`memsvc.ports.keys.KeyWrites`, on the connection of a transaction."""
 
     def add_key(self, key: ApiKey) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from memsvc_backends.sql.dialect import run_text
+from memsvc_backends.sql.dialect import execute_raw
 
 ROWS = 2048
 """Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
@@ -20,7 +20,7 @@ _FAILED = "SQLite's log grows, it cannot be brought into the file: %s"
 _log = logging.getLogger(__name__)
 
 
-class LogCarrier:
+class WalCheckpointer:
     """A thread with a connection of its own that carries the log over while others write.
 
     Without it, the commit that finds the log long carries all of it over, and its writer waits for two more flushes
@@ -106,5 +106,5 @@ class LogCarrier:
 
 def _carry(connection: sa.Connection) -> tuple[int, int]:
     """Return how many pages the log has, and how many of them are in the file now."""
-    [(_, pages, carried)] = run_text(connection, "PRAGMA wal_checkpoint(PASSIVE)")
+    [(_, pages, carried)] = execute_raw(connection, "PRAGMA wal_checkpoint(PASSIVE)")
     return pages, carried

@@ -14,7 +14,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.changes import ChangePage, LoggedChange
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text
+from memsvc_backends.sql.dialect import is_listed, list_parameter, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.tables import counters, memories, outbox, revisions
 
@@ -98,7 +98,7 @@ def _follows() -> sa.ColumnElement[bool]:
 @cache
 def _select_changes() -> sa.Select[Any]:
     chosen = sa.select(*_COLUMNS).where(_follows()).order_by(outbox.c.position).limit(sa.bindparam("limit"))
-    return sa.select(gathered_rows(*chosen.subquery("chosen").c))
+    return sa.select(rows_as_json(*chosen.subquery("chosen").c))
 
 
 @cache

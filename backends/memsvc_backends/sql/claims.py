@@ -18,7 +18,14 @@ import sqlalchemy as sa
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import gathered_rows, is_listed, list_parameter, rows_of_text, run_kept, run_text
+from memsvc_backends.sql.dialect import (
+    execute_compiled,
+    execute_raw,
+    is_listed,
+    list_parameter,
+    rows_as_json,
+    rows_of_text,
+)
 from memsvc_backends.sql.errors import BACKEND, translate
 from memsvc_backends.sql.tables import IS_PENDING, outbox
 
@@ -57,7 +64,7 @@ def claimed(
         yield found, _nobody_else
         return
     with database.noting() as connection:
-        run_text(connection, _CLAIM)
+        execute_raw(connection, _CLAIM)
         yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
 
 
@@ -82,19 +89,19 @@ def _nobody_else() -> None:
 
 def _require(connection: sa.Connection) -> None:
     with translate():
-        run_text(connection, _STILL)
+        execute_raw(connection, _STILL)
 
 
 def _is_unclaimed(connection: sa.Connection) -> bool:
     """Return whether the lock was got, in a part of the transaction that is taken back when it was not."""
-    run_text(connection, "SAVEPOINT waiting")
-    run_text(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
+    execute_raw(connection, "SAVEPOINT waiting")
+    execute_raw(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
     try:
-        run_text(connection, _KEEP)
+        execute_raw(connection, _KEEP)
     except sa.exc.OperationalError as error:
         if getattr(error.orig, "sqlstate", None) != _NOT_IN_TIME:
             raise
-        run_text(connection, "ROLLBACK TO SAVEPOINT waiting")
+        execute_raw(connection, "ROLLBACK TO SAVEPOINT waiting")
         return False
     return True
 
@@ -127,7 +134,7 @@ def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_s
 
 
 def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[list[Any]]:
-    [(text,)] = run_kept(connection, statement, parameters)
+    [(text,)] = execute_compiled(connection, statement, parameters)
     return rows_of_text(text)
 
 
@@ -153,4 +160,4 @@ def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[
         # Asked one by one in this order, and not beyond the limit: whoever is asked is locked.
         name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
         chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
-    return sa.select(gathered_rows(*chosen.subquery("chosen").c))
+    return sa.select(rows_as_json(*chosen.subquery("chosen").c))

@@ -13,13 +13,13 @@ from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.conflicts import Conflict, ConflictState
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Rule, Statement
-from memsvc.ports.conflicts import Stated
+from memsvc.ports.conflicts import StoredStatement
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.errors import translate
 from memsvc_backends.sql.statements import parts_of
 from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 CONFLICT_COLUMNS = tuple(
@@ -62,18 +62,20 @@ class SqlConflictReads:
         return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
 
 
-class SqlConflictWrites(SqlWriting):
+class SqlConflictWrites(WriteSession):
     """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
 
     refuse_erased: Callable[[Iterable[str]], None]
 
-    def find_statements(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[Stated]:
+    def find_statements(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
+    ) -> list[StoredStatement]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
         return [
-            Stated(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
+            StoredStatement(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
-            for row in run_kept(self._connection, _select_statements(), {**place, "topic": topic})
+            for row in execute_compiled(self._connection, _select_statements(), {**place, "topic": topic})
         ]
 
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
@@ -104,14 +106,14 @@ class SqlConflictWrites(SqlWriting):
     def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
         """Return those in which a memory is the older side."""
         place = {"owner": owner, "older_id": older_id, "at_most": max(0, limit)}
-        return [conflict_from_row(row) for row in run_kept(self._connection, _select_over(), place)]
+        return [conflict_from_row(row) for row in execute_compiled(self._connection, _select_over(), place)]
 
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the open ones of some memories."""
         if not memory_ids:
             return []
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
-        return [conflict_from_row(row) for row in run_kept(self._connection, _select_open(), parameters)]
+        return [conflict_from_row(row) for row in execute_compiled(self._connection, _select_open(), parameters)]
 
 
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memsvc.domain.essentials import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.dialect import gathered_rows, rows_of_text
+from memsvc_backends.sql.dialect import rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, memories
 
@@ -99,7 +99,7 @@ def _select_session() -> sa.Select[Any]:
         sa.or_(memories.c.layer == Layer.SESSION.value, memories.c.kind == Kind.MESSAGE.value),
     )
     rows = newest.order_by(memories.c.row.desc()).limit(sa.bindparam("most", type_=sa.Integer)).subquery("chosen")
-    return sa.select(gathered_rows(rows.c.row))
+    return sa.select(rows_as_json(rows.c.row))
 
 
 @cache
@@ -109,7 +109,7 @@ def _select_recent() -> sa.Select[Any]:
     )
     latest = latest.order_by(memories.c.update_time.desc(), memories.c.row.desc())
     rows = latest.limit(sa.bindparam("most", type_=sa.Integer)).subquery("chosen")
-    return sa.select(gathered_rows(rows.c.update_time, rows.c.row))
+    return sa.select(rows_as_json(rows.c.update_time, rows.c.row))
 
 
 def _of_project(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:

@@ -13,15 +13,15 @@ from sqlalchemy.types import TypeEngine
 
 from memsvc_backends.sql.elements import (
     TEXT,
-    Gathered,
     Hexadecimal,
     IsListed,
+    JsonPairs,
+    JsonRows,
     Listed,
     Member,
-    Paired,
+    NoIndex,
     Place,
     Truncated,
-    Unindexed,
 )
 from memsvc_backends.sql.jsontext import json_text
 
@@ -64,7 +64,7 @@ def list_parameter(values: Iterable[float | str]) -> str:
 
 def pairs(name: str) -> sa.TableValuedAlias:
     """Return a table of the pairs in the parameter *name*; `pair_of` takes them apart."""
-    return Paired(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"pairs_{name}")
+    return JsonPairs(sa.bindparam(name, type_=sa.Text)).table_valued("value", name=f"pairs_{name}")
 
 
 def pair_of(table: sa.TableValuedAlias, *types: TypeEngine[Any]) -> list[sa.ColumnElement[Any]]:
@@ -77,22 +77,22 @@ def pairs_parameter(values: Iterable[Sequence[float | str]]) -> str:
     return json_text(list(values))
 
 
-def gathered_rows(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+def rows_as_json(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return one text that holds all rows of *columns*, for `rows_of_text`. Not for fractions: they lose digits.
 
     The driver lets the interpreter lock go for every row that it steps to, and beside a busy thread has to wait for
     it each time: two hundred rows of a search took 160 ms during an import. One row waits once.
     """
-    return Gathered(*columns)
+    return JsonRows(*columns)
 
 
 def hexadecimal(column: sa.ColumnElement[bytes]) -> sa.ColumnElement[str]:
-    """Return the bytes of *column* as digits, for `gathered_rows`."""
+    """Return the bytes of *column* as digits, for `rows_as_json`."""
     return Hexadecimal(column)
 
 
 def rows_of_text(text: str) -> list[list[Any]]:
-    """Return the rows that `gathered_rows` put into a text."""
+    """Return the rows that `rows_as_json` put into a text."""
     rows: list[list[Any]] = json.loads(text)
     return rows
 
@@ -103,7 +103,7 @@ def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
     Without statistics, which SQLite does not keep and PostgreSQL takes its time to make, it believes that one owner has
     but a few memories, and would read them all to find three by row.
     """
-    return Unindexed(column)
+    return NoIndex(column)
 
 
 def exploded(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
@@ -113,7 +113,7 @@ def exploded(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
 
 def exploded_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     """Return a table of the pairs in a JSON array, for `pair_of`, beside the row that they are of."""
-    return Paired(column).table_valued("value", name="exploded")
+    return JsonPairs(column).table_valued("value", name="exploded")
 
 
 def holds_text(column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
@@ -126,7 +126,7 @@ def truncated(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return Truncated(value)
 
 
-def run_text(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -> list[Any]:
+def execute_raw(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -> list[Any]:
     """Run a statement in the driver's own words and return its rows.
 
     What SQLAlchemy does beside takes several times as long as a small statement; errors are the same.
@@ -142,13 +142,15 @@ def run_text(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -
         cursor.close()
 
 
-def run_kept(connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]) -> list[Any]:
-    """Run a statement that is kept for good, as `run_text` does, and return its rows."""
-    return run_text(connection, *_kept(connection, statement, parameters))
+def execute_compiled(
+    connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]
+) -> list[Any]:
+    """Run a statement that is kept for good, as `execute_raw` does, and return its rows."""
+    return execute_raw(connection, *_kept(connection, statement, parameters))
 
 
 def each_kept(connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]) -> Iterator[Any]:
-    """Run a statement as `run_kept` does, and yield its rows, each fetched when it is asked for."""
+    """Run a statement as `execute_compiled` does, and yield its rows, each fetched when it is asked for."""
     text, values = _kept(connection, statement, parameters)
     driver: Any = connection.dialect.dbapi
     cursor: Any = connection.connection.cursor()

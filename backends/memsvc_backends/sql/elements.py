@@ -66,7 +66,7 @@ class IsListed(Element):
         self.known_as = f"listed_{name}"
 
 
-class Paired(Element):
+class JsonPairs(Element):
     """A table of the members of a JSON array, which are arrays."""
 
     name = "paired"
@@ -94,7 +94,7 @@ class Member(Element):
         self.type = type_
 
 
-class Gathered(Element):
+class JsonRows(Element):
     """All rows of some columns as one text."""
 
     name = "gathered"
@@ -114,7 +114,7 @@ class Hexadecimal(Element):
     type = TEXT
 
 
-class Unindexed(Element):
+class NoIndex(Element):
     """The value of a column, by which no index is entered."""
 
     name = "unindexed"

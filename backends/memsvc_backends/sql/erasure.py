@@ -18,12 +18,12 @@ from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import MAX_INTEGER, holds_text, is_listed, list_parameter, run_kept, unindexed
+from memsvc_backends.sql.dialect import MAX_INTEGER, execute_compiled, holds_text, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.jsontext import json_text, json_value
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
 from memsvc_backends.sql.vault_tables import metadata
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
@@ -107,7 +107,7 @@ class SqlErasureReads:
         self._forget()
 
 
-class SqlErasureWrites(SqlWriting):
+class SqlErasureWrites(WriteSession):
     """`memsvc.ports.erasing.ErasureWrites`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -184,7 +184,7 @@ class SqlErasureWrites(SqlWriting):
 
     def _end_of(self, owner: str) -> int:
         """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
-        found = run_kept(self._direct, _select_end(), {"digest": owner_digest(owner)})
+        found = execute_compiled(self._direct, _select_end(), {"digest": owner_digest(owner)})
         if not found:
             return -1
         [(end,)] = found

@@ -62,7 +62,7 @@ class SqlFileReads(SqlFileSearch):
         """Return the digests that are in use."""
         at = {"wanted": list_parameter(digests), "owner": apart_from}
         with self._database.reading() as connection:
-            return set(connection.execute(_select_referred(), at).scalars())
+            return set(connection.execute(_select_referring(), at).scalars())
 
     def _read(self, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[File]:
         with self._database.reading() as connection:
@@ -194,7 +194,7 @@ def _select_stored() -> sa.Select[Any]:
 
 
 @cache
-def _select_referred() -> sa.Select[Any]:
+def _select_referring() -> sa.Select[Any]:
     others = files.c.owner != sa.bindparam("owner")
     return sa.select(files.c.sha256).distinct().where(is_listed(files.c.sha256, "wanted"), HAS_CONTENT, others)
 

@@ -13,7 +13,7 @@ CAPACITY = 8_192
 """An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
 
-class Fresh:
+class NewRecordBuffer:
     """New records by row, each until it is taken or changed. When it is full new ones find no room.
 
     The indexer takes the oldest first: pushed out by newer ones, none would be left that it asks for.

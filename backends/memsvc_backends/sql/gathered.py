@@ -1,4 +1,4 @@
-"""Many memories as one text, since rows fetched one by one wait for the interpreter lock: see `gathered_rows`."""
+"""Many memories as one text, since rows fetched one by one wait for the interpreter lock: see `rows_as_json`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc_backends.sql.dialect import gathered_rows, rows_of_text
+from memsvc_backends.sql.dialect import rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import memories
 
@@ -25,13 +25,13 @@ IS_DOUBTFUL = sa.not_(_IS_CERTAIN)
 """What the rows of `DOUBTFUL_COLUMNS` that `found_in` asks for meet."""
 DOUBTFUL_COLUMNS = (memories.c.row, memories.c.confidence)
 _COLUMNS = (*MEMORY_COLUMNS, memories.c.chunk_count)
-_ROW, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
+_ROW_COLUMN, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
 
 
 def gathered_memories() -> sa.ColumnElement[str]:
     """Return one text that holds memories, for `found_in`."""
     columns = [sa.case((_IS_CERTAIN, _WHOLE)) if column.name == "confidence" else column for column in _COLUMNS]
-    return gathered_rows(*columns)
+    return rows_as_json(*columns)
 
 
 def found_in(text: str, doubtful: Callable[[], Iterable[Sequence[Any]]]) -> Found:
@@ -40,7 +40,7 @@ def found_in(text: str, doubtful: Callable[[], Iterable[Sequence[Any]]]) -> Foun
     To be called in the snapshot that the text was read in.
     """
     rows = rows_of_text(text)
-    missing = {row[_ROW]: row for row in rows if row[_CONFIDENCE] is None}
+    missing = {row[_ROW_COLUMN]: row for row in rows if row[_CONFIDENCE] is None}
     for number, confidence in doubtful() if missing else ():
         missing[number][_CONFIDENCE] = confidence * _UNITS
     return _found(rows)
@@ -57,5 +57,5 @@ def _found(rows: Iterable[list[Any]]) -> Found:
     for row in rows:
         row[_CONFIDENCE] /= _UNITS
         chunk_count = row.pop()
-        found[row[_ROW]] = (memory_from_row(row), chunk_count)
+        found[row[_ROW_COLUMN]] = (memory_from_row(row), chunk_count)
     return found

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.ports.metadata import RequestRecord
-from memsvc_backends.sql.dialect import run_kept, upsert
+from memsvc_backends.sql.dialect import execute_compiled, upsert
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import requests
 
@@ -22,7 +22,7 @@ _NAMES = ("owner", "method", "request_id")
 
 def recall(connection: sa.Connection, request: Request) -> RequestRecord | None:
     """Return what is remembered of a request, or None."""
-    found = run_kept(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
+    found = execute_compiled(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
     return RequestRecord(*found[0]) if found else None
 
 

@@ -19,16 +19,16 @@ from memsvc_backends.sql.chunks import chunk_from_row, sole_chunk
 from memsvc_backends.sql.claims import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
-    gathered_rows,
+    execute_compiled,
     hexadecimal,
     is_listed,
     list_parameter,
     listed,
+    rows_as_json,
     rows_of_text,
-    run_kept,
 )
 from memsvc_backends.sql.elements import NUMBER
-from memsvc_backends.sql.fresh import Fresh
+from memsvc_backends.sql.fresh import NewRecordBuffer
 from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
 from memsvc_backends.sql.marks import Marks
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
@@ -52,7 +52,7 @@ _ACTIONS = {action.value: action for action in ChangeAction}
 class SqlIndexFeed:
     """`memsvc.ports.metadata.IndexFeed`."""
 
-    def __init__(self, database: Database, fresh: Fresh) -> None:
+    def __init__(self, database: Database, fresh: NewRecordBuffer) -> None:
         """Read from *database* what is no longer *fresh*."""
         self._database = database
         self._fresh = fresh
@@ -148,7 +148,7 @@ class SqlIndexFeed:
         """Return the position below the oldest change that is not applied."""
         marked = self._marks.unwritten
         with self._database.reading() as connection:
-            [(position,)] = run_kept(connection, _select_applied(), {"marked": list_parameter(marked)})
+            [(position,)] = execute_compiled(connection, _select_applied(), {"marked": list_parameter(marked)})
         return int(position)
 
     def pending_count(self) -> int:
@@ -174,7 +174,7 @@ class SqlIndexFeed:
         if parameters["limit"] <= 0:
             return []
         with self._database.reading() as connection:
-            [(text,)] = run_kept(connection, statement, parameters)
+            [(text,)] = execute_compiled(connection, statement, parameters)
         return [_change(row) for row in sorted(rows_of_text(text))]
 
 
@@ -195,7 +195,7 @@ def _select_since() -> sa.Select[Any]:
 
 def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     chosen = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
-    return sa.select(gathered_rows(*chosen.subquery("chosen").c))
+    return sa.select(rows_as_json(*chosen.subquery("chosen").c))
 
 
 def _is_unmarked() -> sa.ColumnElement[bool]:
@@ -228,7 +228,7 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
     wanted = list_parameter(dict.fromkeys(rows))
-    [(text,)] = run_kept(connection, _select_live(), {"rows": wanted})
+    [(text,)] = execute_compiled(connection, _select_live(), {"rows": wanted})
     return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
 
 
@@ -280,11 +280,11 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
 def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     if not rows:
         return {}
-    [(text,)] = run_kept(connection, _select_vectors(), {"rows": list_parameter(rows)})
+    [(text,)] = execute_compiled(connection, _select_vectors(), {"rows": list_parameter(rows)})
     return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
 
 
 @cache
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
-    return sa.select(gathered_rows(*columns)).where(is_listed(memory_vectors.c.row, "rows"))
+    return sa.select(rows_as_json(*columns)).where(is_listed(memory_vectors.c.row, "rows"))

@@ -14,7 +14,7 @@ from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session
-from memsvc.ports.integrity import Kept, LostMessage, Place, Remains
+from memsvc.ports.integrity import LostMessage, OrphanRow, RowCursor, StoredRow
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -65,13 +65,13 @@ class SqlIntegrityReads:
         """Read from *database*."""
         self._database = database
 
-    def places(self, *, after: Place | None, limit: int) -> list[Place]:
+    def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
         """Return the next places, each found by one step into an index."""
-        found: list[Place] = []
+        found: list[RowCursor] = []
         with self._database.reading() as connection:
             while len(found) < limit:
                 nearest = [
-                    Place(*row)
+                    RowCursor(*row)
                     for table in (memories, sessions)
                     for row in connection.execute(_next_place(table, is_first=after is None), _after(after))
                 ]
@@ -92,7 +92,7 @@ class SqlIntegrityReads:
             )
             return set(rows.scalars())
 
-    def kept(self, memories_: Sequence[Memory]) -> dict[int, Kept]:
+    def kept(self, memories_: Sequence[Memory]) -> dict[int, StoredRow]:
         """Compare the numbers of chunks and terms with those that there should be."""
         rows = [memory.row for memory in memories_]
         if not rows:
@@ -106,7 +106,7 @@ class SqlIntegrityReads:
                 for row, count in found:
                     terms[row] += count
         return {
-            memory.row: Kept(
+            memory.row: StoredRow(
                 has_chunks=_is_whole(*counted[memory.row]),
                 has_terms=terms[memory.row] == sum(len(_terms(table, memory)) for table in _TERMS),
             )
@@ -114,7 +114,7 @@ class SqlIntegrityReads:
             if memory.row in counted
         }
 
-    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[Remains]:
+    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return rows without a memory."""
         table = PART_TABLES[part]
         has_owner = "owner" in table.c
@@ -126,7 +126,7 @@ class SqlIntegrityReads:
         if owner is not None:
             statement = statement.where(table.c.owner == owner)
         with self._database.reading() as connection:
-            return [Remains(*found) for found in connection.execute(statement.order_by(row).limit(limit))]
+            return [OrphanRow(*found) for found in connection.execute(statement.order_by(row).limit(limit))]
 
     def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
         """Return messages that lack something."""
@@ -223,7 +223,7 @@ def _next_place(table: sa.Table, *, is_first: bool) -> sa.Select[Any]:
     return statement if is_first else statement.where(later)
 
 
-def _after(place: Place | None) -> dict[str, str]:
+def _after(place: RowCursor | None) -> dict[str, str]:
     return {} if place is None else {"owner": place.owner, "project": place.project_id}
 
 

@@ -13,7 +13,7 @@ from functools import cache
 import sqlalchemy as sa
 
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.tables import IS_PENDING, outbox
 
 MOST = 512
@@ -50,7 +50,7 @@ class Marks:
         if not noted:
             return
         with self._database.noting() as connection:
-            run_kept(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
+            execute_compiled(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
         with self._lock:
             self._unwritten -= noted
 

@@ -14,10 +14,10 @@ from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.integrity import IS_DANGLING, PART_TABLES, is_known, lost_rows, row_of_part
 from memsvc_backends.sql.row_writer import rewrite_parts
 from memsvc_backends.sql.tables import conflicts, messages
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 
-class SqlIntegrityWrites(SqlWriting):
+class SqlIntegrityWrites(WriteSession):
     """`memsvc.ports.integrity.IntegrityWrites`, on the connection of a transaction."""
 
     def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.dialect import run_kept
+from memsvc_backends.sql.dialect import execute_compiled
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.tables import counters
 
@@ -37,7 +37,7 @@ class Numbering:
     def take(self, *, rows: int, positions: int) -> Numbers:
         """Take the next numbers; return the last of each."""
         if self._noted is None:
-            [row] = run_kept(self._connection, _select_numbers(), {})
+            [row] = execute_compiled(self._connection, _select_numbers(), {})
             self._noted = Numbers(*row)
         last = self.last or self._noted
         self.last = Numbers(last.row + rows, last.position + positions)
@@ -46,7 +46,7 @@ class Numbering:
     def note(self) -> None:
         """Have the store know what was given."""
         if self.last is not None and self.last != self._noted:
-            run_kept(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
+            execute_compiled(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
             self._noted = self.last
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import to_micros
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Layer, Memory
-from memsvc_backends.sql.dialect import run_kept
+from memsvc_backends.sql.dialect import execute_compiled
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import EMPTY, memories, outbox, revisions
 
@@ -25,7 +25,7 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
     """Note the present revisions of the memories with these rows, each from its update_time on."""
     noted = {"first": first, "last": last, "action": action.value}
-    run_kept(connection, _note_revisions(), noted)
+    execute_compiled(connection, _note_revisions(), noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Noted:
     was_public: bool = False
 
 
-def note_changes(connection: sa.Connection, noted: Noted) -> None:
+def append_outbox(connection: sa.Connection, noted: Noted) -> None:
     """Put a change of each memory into the outbox, by ascending row."""
     values = {
         "first": noted.first,
@@ -55,7 +55,7 @@ def note_changes(connection: sa.Connection, noted: Noted) -> None:
         "offset": noted.last_position - noted.last,
         "private": "" if noted.was_public else Layer.SESSION.value,
     }
-    run_kept(connection, _note_changes(), values)
+    execute_compiled(connection, _note_changes(), values)
 
 
 def note_scattered(

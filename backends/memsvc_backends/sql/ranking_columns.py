@@ -13,7 +13,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.plain import is_plain
+from memsvc.domain.plain import is_default_visible
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import candidate_of
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
@@ -28,7 +28,7 @@ _IS_PLAIN = sa.and_(
     memories.c.layer != sa.literal_column("'SESSION'"),
     *(memories.c[name].is_(None) for name in ("expire_time", "valid_from", "valid_to")),
 )
-"""What `memsvc.domain.plain.is_plain` says of a memory."""
+"""What `memsvc.domain.plain.is_default_visible` says of a memory."""
 SELECTED = tuple(sa.case((_IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
 """`COLUMNS` out of the table of memories."""
 
@@ -185,7 +185,7 @@ def row_of_memory(memory: Memory) -> tuple[Any, ...]:
     c, scope = candidate_of(memory), memory.scope
     numbers = (c.row, c.previous_row, c.importance, c.access_count, c.create_time, c.event_time)
     texts = (c.session_id, c.speaker, c.layer, c.status, scope.owner, scope.project_id)
-    return (*numbers, *texts, int(is_plain(memory)), c.memory_id)
+    return (*numbers, *texts, int(is_default_visible(memory)), c.memory_id)
 
 
 def _in_columns(rows: Collection[Sequence[Any]], names: Names) -> tuple[Integers, npt.NDArray[np.object_]]:

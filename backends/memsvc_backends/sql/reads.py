@@ -28,11 +28,11 @@ from memsvc_backends.sql.counts import count_memories
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
-    gathered_rows,
+    execute_compiled,
     is_listed,
     list_parameter,
+    rows_as_json,
     rows_of_text,
-    run_kept,
     unindexed,
 )
 from memsvc_backends.sql.elements import NUMBER
@@ -200,7 +200,7 @@ class SqlMemoryReads(SqlHistoryReads):
     def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
         parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
         with self._database.reading() as connection:
-            [(text,)] = run_kept(connection, _select_candidates(len(reach.project_ids)), parameters)
+            [(text,)] = execute_compiled(connection, _select_candidates(len(reach.project_ids)), parameters)
         return rows_of_text(text)
 
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
@@ -210,11 +210,13 @@ class SqlMemoryReads(SqlHistoryReads):
         parameters = {column: list_parameter(dict.fromkeys(values))} | _reach_parameters(reach)
         wanted = _select_gathered(column, projects)
         with self._database.reading() as connection:
-            [(text,)] = run_kept(connection, wanted, parameters)
+            [(text,)] = execute_compiled(connection, wanted, parameters)
         if (found := whole_in(text)) is None:
             with self._database.snapshot() as connection:
-                [(text,)] = run_kept(connection, wanted, parameters)
-                found = found_in(text, lambda: run_kept(connection, _select_doubtful(column, projects), parameters))
+                [(text,)] = execute_compiled(connection, wanted, parameters)
+                found = found_in(
+                    text, lambda: execute_compiled(connection, _select_doubtful(column, projects), parameters)
+                )
         return [memory for memory, _ in found.values()]
 
 
@@ -267,7 +269,7 @@ def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select
 
 @cache
 def _select_candidates(projects: int) -> sa.Select[Any]:
-    gathered = sa.select(gathered_rows(*SELECTED))
+    gathered = sa.select(rows_as_json(*SELECTED))
     return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 

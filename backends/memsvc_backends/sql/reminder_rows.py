@@ -13,7 +13,7 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminder import Slot
 from memsvc.domain.reminders import Acknowledged, day_number, reminds
-from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.tables import reminders, reminders_given
 
 
@@ -37,18 +37,18 @@ def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> Non
     """Remove the reminders of memories, which must be as they are stored."""
     for owner, project, day, row in reminder_rows(stored):
         at = {"at_owner": owner, "at_project_id": project, "at_day": day, "at_row": row}
-        run_kept(connection, _delete_one(), at)
+        execute_compiled(connection, _delete_one(), at)
 
 
 def delete_given(connection: sa.Connection, row: int) -> None:
     """Remove what is noted of the reminders of a memory."""
-    run_kept(connection, _delete_given(), {"at_row": row})
+    execute_compiled(connection, _delete_given(), {"at_row": row})
 
 
 def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
     """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
     found: dict[int, list[Acknowledged]] = {}
-    for row, day, slot, noted in run_kept(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
+    for row, day, slot, noted in execute_compiled(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
         found.setdefault(row, []).append((day_of(day), Slot(slot), from_micros(noted)))
     return {row: tuple(sorted(noted)) for row, noted in found.items()}
 

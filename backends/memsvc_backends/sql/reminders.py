@@ -16,11 +16,11 @@ from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import insert_new, is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, insert_new, is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.reminder_rows import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 _START = ReminderPlace(0, 0)
 
@@ -41,8 +41,8 @@ class SqlReminderReads:
                 place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
                 yearly = place | {"wanted": list_parameter(window.yearly)}
                 span = place | {"first": window.first, "last": window.last}
-                found += run_kept(connection, _select_yearly(), yearly)
-                found += run_kept(connection, _select_span(), span)
+                found += execute_compiled(connection, _select_yearly(), yearly)
+                found += execute_compiled(connection, _select_span(), span)
         found.sort(key=lambda one: (one[0], one[1]))
         return [memory_from_row(values[2:]) for values in found[:most]]
 
@@ -56,19 +56,19 @@ class SqlReminderReads:
         }  # fmt: skip
         found: dict[int, set[Given]] = {}
         with self._database.reading() as connection:
-            for row, day, slot in run_kept(connection, _select_given(), parameters):
+            for row, day, slot in execute_compiled(connection, _select_given(), parameters):
                 found.setdefault(row, set()).add((day_of(day), Slot(slot)))
         return {row: frozenset(given) for row, given in found.items()}
 
 
-class SqlReminderWrites(SqlWriting):
+class SqlReminderWrites(WriteSession):
     """`memsvc.ports.reminders.ReminderWrites`, on the connection of a transaction."""
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert what is not there yet, and return what is."""
         place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
         self._connection.execute(insert_new(reminders_given), place | {"time": to_micros(moment)})
-        [(noted,)] = run_kept(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
+        [(noted,)] = execute_compiled(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
         return from_micros(noted)
 
 

@@ -20,6 +20,8 @@ from memsvc.ports.metadata import Record, UniquenessRaceError
 from memsvc_backends.sql.chunks import chunk_values
 from memsvc_backends.sql.dialect import (
     BLOCK_PARAMETERS,
+    execute_compiled,
+    execute_raw,
     exploded,
     exploded_pairs,
     insert_new,
@@ -28,8 +30,6 @@ from memsvc_backends.sql.dialect import (
     pair_of,
     pairs,
     pairs_parameter,
-    run_kept,
-    run_text,
 )
 from memsvc_backends.sql.elements import FRACTION, NUMBER, TEXT
 from memsvc_backends.sql.memory_codec import (
@@ -165,9 +165,9 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     """
     between = {"first": written[0].row, "last": written[-1].row}
     if any(memory.tags for memory in written):
-        run_kept(connection, _insert_tags(), between)
+        execute_compiled(connection, _insert_tags(), between)
     if any(memory.keywords for memory in written):
-        run_kept(connection, _insert_keywords(), between)
+        execute_compiled(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     insert_rows(connection, memory_metadata, metadata)
     refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
@@ -220,7 +220,7 @@ def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple
         while block > len(rows) - start:
             block >>= 1
         flat = tuple(chain.from_iterable(rows[start : start + block]))
-        run_text(connection, _insert_sql(connection.dialect, table, block), flat)
+        execute_raw(connection, _insert_sql(connection.dialect, table, block), flat)
         start += block
 
 

@@ -24,12 +24,12 @@ from memsvc.domain.sessions import (
 )
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
-    gathered_rows,
     is_listed,
     list_parameter,
     pair_of,
     pairs,
     pairs_parameter,
+    rows_as_json,
     rows_of_text,
 )
 from memsvc_backends.sql.elements import NUMBER
@@ -94,7 +94,7 @@ class SqlSessionReads:
             statement = statement.where(messages.c.state.in_(sorted(state.value for state in states)))
         chosen = statement.order_by(ordinal.desc() if descending else ordinal).subquery()
         with self._database.snapshot() as connection:
-            text = connection.execute(sa.select(gathered_rows(*chosen.c))).scalar_one()
+            text = connection.execute(sa.select(rows_as_json(*chosen.c))).scalar_one()
             records = [record_from_row(row) for row in rows_of_text(text)]
             found = _memories(connection, [record.row for record in records])
         records.sort(key=lambda record: record.ordinal, reverse=descending)

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from memsvc_backends.sql.carrying import LONG_PAGES, LogCarrier
-from memsvc_backends.sql.dialect import run_text
+from memsvc_backends.sql.carrying import LONG_PAGES, WalCheckpointer
+from memsvc_backends.sql.dialect import execute_raw
 from memsvc_backends.sql.settings import Durability, SqlSettings
 
 LOG_BYTES = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ class SqliteDriver:
             _prepare(connection, settings)
 
         sa.event.listen(self._engine, "connect", prepare)
-        self._carrier = LogCarrier(self.connect)
+        self._carrier = WalCheckpointer(self.connect)
 
     def connect(self) -> sa.Connection:
         """Open the file."""
@@ -48,11 +48,11 @@ class SqliteDriver:
 
     def begin_snapshot(self, connection: sa.Connection) -> None:
         """Begin; the state is that of the first look."""
-        run_text(connection, "BEGIN")
+        execute_raw(connection, "BEGIN")
 
     def begin_write(self, connection: sa.Connection) -> None:
         """Take the writer's lock at once."""
-        run_text(connection, "BEGIN IMMEDIATE")
+        execute_raw(connection, "BEGIN IMMEDIATE")
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Do as for any write: SQLite has one writer."""
@@ -60,7 +60,7 @@ class SqliteDriver:
 
     def commit(self, connection: sa.Connection) -> None:
         """Commit."""
-        run_text(connection, "COMMIT")
+        execute_raw(connection, "COMMIT")
         driver: Any = connection.connection.driver_connection
         self._carrier.wrote(connection, driver.total_changes)
 
@@ -76,7 +76,7 @@ class SqliteDriver:
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
         with self._carrier.paused():
-            [(is_busy, _, _)] = run_text(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+            [(is_busy, _, _)] = execute_raw(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 
     def rewrite(self, connection: sa.Connection) -> None:
@@ -85,12 +85,12 @@ class SqliteDriver:
         The copy is made in a file beside it, not in memory, where a large one would not fit.
         """
         folder = str(self.path.parent.absolute()).replace("'", "''")
-        run_text(connection, f"PRAGMA temp_store_directory = '{folder}'")
-        run_text(connection, "PRAGMA temp_store = FILE")
+        execute_raw(connection, f"PRAGMA temp_store_directory = '{folder}'")
+        execute_raw(connection, "PRAGMA temp_store = FILE")
         try:
-            run_text(connection, "VACUUM")
+            execute_raw(connection, "VACUUM")
         finally:
-            run_text(connection, "PRAGMA temp_store = MEMORY")
+            execute_raw(connection, "PRAGMA temp_store = MEMORY")
         self.settle(connection)
 
     def storage_bytes(self, _connection: sa.Connection) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.jsontext import json_text, json_value
 from memsvc_backends.sql.tables import conflicts, statements
 
@@ -37,14 +37,16 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
 def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
     """Return what the memories with these rows state, by topic; those that state nothing are left out."""
     found: dict[int, list[Statement]] = defaultdict(list)
-    for row, rule, topic, parts, positive in run_kept(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
+    for row, rule, topic, parts, positive in execute_compiled(
+        connection, _select_of_rows(), {"wanted": list_parameter(rows)}
+    ):
         found[row].append(Statement(Rule(rule), topic, parts_of(parts), bool(positive)))
     return {row: tuple(stated) for row, stated in found.items()}
 
 
 def delete_statements(connection: sa.Connection, row: int) -> None:
     """Remove what a memory states."""
-    run_kept(connection, _delete_statements(), {"at_row": row})
+    execute_compiled(connection, _delete_statements(), {"at_row": row})
 
 
 def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
@@ -53,9 +55,9 @@ def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
         connection.execute(sa.delete(conflicts).where(side == memory.id))
 
 
-def parts_of(text: str) -> tuple[Part, ...]:
+def parts_of(text: str) -> tuple[ValuePart, ...]:
     """Return the parts of a statement that were stored as a text."""
-    return tuple(Part(sort, said) for sort, said in json_value(text))
+    return tuple(ValuePart(sort, said) for sort, said in json_value(text))
 
 
 @cache

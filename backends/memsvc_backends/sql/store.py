@@ -26,7 +26,7 @@ from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.reminders import ReminderReads
 from memsvc.ports.transfer import UserReads
 from memsvc.ports.upkeep import UpkeepReads
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 from memsvc_backends.sql.api_keys import SqlKeyReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.changes import SqlChangeFeed
@@ -38,7 +38,7 @@ from memsvc_backends.sql.embeddings import SqlEmbeddingCache
 from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.errors import BACKEND
 from memsvc_backends.sql.files import SqlFileReads
-from memsvc_backends.sql.fresh import CAPACITY, Fresh
+from memsvc_backends.sql.fresh import CAPACITY, NewRecordBuffer
 from memsvc_backends.sql.index_feed import SqlIndexFeed
 from memsvc_backends.sql.integrity import SqlIntegrityReads
 from memsvc_backends.sql.leases import SqlLeases
@@ -71,7 +71,7 @@ class SqlMetadataStore:
         self._preloading = Preloading(database, self._memories.ranked)
         self._sessions = SqlSessionReads(database)
         self._files = SqlFileReads(database)
-        self._fresh = Fresh(0 if database.driver.is_shared else CAPACITY)
+        self._fresh = NewRecordBuffer(0 if database.driver.is_shared else CAPACITY)
         self._feed = SqlIndexFeed(database, self._fresh)
         self._changes = SqlChangeFeed(database)
         self._checkpoints = SqlCheckpoints(database)
@@ -185,7 +185,7 @@ class SqlMetadataStore:
         return self._moves
 
     @property
-    def vault(self) -> VaultBook:
+    def vault(self) -> VaultManifest:
         """Keep what the vault knows."""
         return self._vault
 

@@ -23,12 +23,12 @@ from memsvc_backends.sql import idempotency
 from memsvc_backends.sql.api_keys import SqlKeyWrites
 from memsvc_backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.conflicts import SqlConflictWrites
-from memsvc_backends.sql.dialect import is_listed, list_parameter, run_kept
+from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from memsvc_backends.sql.mending import SqlIntegrityWrites
-from memsvc_backends.sql.outbox import Noted, note_changes, note_revisions, note_scattered
+from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions, note_scattered
 from memsvc_backends.sql.reminders import SqlReminderWrites
 from memsvc_backends.sql.row_writer import delete_rows, put_away_rows, update_record
 from memsvc_backends.sql.sessions import SqlSessionWrites
@@ -86,14 +86,14 @@ class SqlTransaction(
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
         place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
-        rows = run_kept(self._connection, _select_one(), place)
+        rows = execute_compiled(self._connection, _select_one(), place)
         return memory_from_row(rows[0]) if rows else None
 
     def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
         """Return those that this one superseded."""
         if not memory_id:
             return []
-        rows = run_kept(self._connection, _select_superseded(), {"owner": owner, "superseded_by_id": memory_id})
+        rows = execute_compiled(self._connection, _select_superseded(), {"owner": owner, "superseded_by_id": memory_id})
         return [memory_from_row(row) for row in rows]
 
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
@@ -103,7 +103,7 @@ class SqlTransaction(
         place = {"owner": owner, "project_id": project_id, "session_id": session_id}
         if (waiting := self._waiting.latest((owner, project_id, session_id))) is not None:
             return waiting
-        rows = run_kept(self._direct, _select_last_row(), place)
+        rows = execute_compiled(self._direct, _select_last_row(), place)
         return rows[0][0] if rows else None
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
@@ -143,14 +143,14 @@ class SqlTransaction(
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
-        rows = run_kept(self._connection, _select_row(), {"row": memory.row})
+        rows = execute_compiled(self._connection, _select_row(), {"row": memory.row})
         if not rows:
             return
         stored = memory_from_row(rows[0])
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         self._owners.add(stored.scope.owner)
-        note_changes(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
+        append_outbox(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
         insert_tombstone(self._connection, stored, self._time)
@@ -203,11 +203,11 @@ class SqlTransaction(
 
     def _log(self, noted: Noted) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)
-        note_changes(self._connection, noted)
+        append_outbox(self._connection, noted)
         self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
-        found = run_kept(self._direct, statement, {"wanted": list_parameter(values), **place})
+        found = execute_compiled(self._direct, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
 

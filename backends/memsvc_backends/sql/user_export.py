@@ -19,7 +19,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.sessions import Session
 from memsvc.domain.statements import Statement
-from memsvc.domain.user_data import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 from memsvc_backends.sql.checkpoints import checkpoint_from_row
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
@@ -105,7 +105,7 @@ class SqlUserSnapshot:
             for row in each_kept(self._connection, _select_rows(), {"wanted": wanted}):
                 yield stored_from_row(row, stated, noted)
 
-    def earlier(self, memory: Memory) -> Iterator[Earlier]:
+    def earlier(self, memory: Memory) -> Iterator[StoredRevision]:
         """Yield the earlier revisions."""
         if memory.revision > 1:
             yield from read_earlier(self._connection, memory)
@@ -173,10 +173,10 @@ def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> di
     return {stored.memory.id: stored for stored in (stored_from_row(row, stated, noted) for row in found)}
 
 
-def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[Earlier]:
+def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[StoredRevision]:
     """Yield the earlier revisions of a memory."""
     for text, action in connection.execute(_select_earlier(), {"at_row": memory.row}):
-        yield Earlier(memory_from_snapshot(text), _ACTIONS[action])
+        yield StoredRevision(memory_from_snapshot(text), _ACTIONS[action])
 
 
 def _select_stored() -> sa.Select[Any]:

@@ -14,21 +14,21 @@ from memsvc.domain.history import Tombstone
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import Earlier, Stored
+from memsvc.domain.user_data import Stored, StoredRevision
 from memsvc.ports.transfer import Restored
 from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
 from memsvc_backends.sql.numbering import with_memory
-from memsvc_backends.sql.outbox import Noted, note_changes
+from memsvc_backends.sql.outbox import Noted, append_outbox
 from memsvc_backends.sql.reminder_rows import acknowledged_values
 from memsvc_backends.sql.row_writer import insert_many, insert_records
 from memsvc_backends.sql.session_codec import message_values
 from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from memsvc_backends.sql.user_export import read_stored
-from memsvc_backends.sql.writing import SqlWriting
+from memsvc_backends.sql.writing import WriteSession
 
 
-class SqlTransferWrites(SqlWriting):
+class SqlTransferWrites(WriteSession):
     """`memsvc.ports.transfer.TransferWrites`."""
 
     refuse_erased: Callable[[Iterable[str]], None]
@@ -68,10 +68,10 @@ class SqlTransferWrites(SqlWriting):
             insert_many(self._connection, messages, _message_values(restored, written))
             insert_many(self._connection, reminders_given, _noted_values(restored, written))
         self._note_written(records, last)
-        note_changes(self._connection, Noted(first, last.row, ChangeAction.CREATED, self._time, last.position))
+        append_outbox(self._connection, Noted(first, last.row, ChangeAction.CREATED, self._time, last.position))
         return written
 
-    def restore_earlier(self, memory: Memory, earlier: Sequence[Earlier]) -> int:
+    def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:
         """Add the revisions that are missing."""
         statement = sa.select(revisions.c.revision).where(revisions.c.row == memory.row)
         known = set(self._connection.execute(statement).scalars())
@@ -129,7 +129,7 @@ def _revision_values(restored: Sequence[Restored], written: Sequence[Memory]) ->
     return values
 
 
-def _earlier_values(earlier: Earlier, now: Memory) -> dict[str, Any]:
+def _earlier_values(earlier: StoredRevision, now: Memory) -> dict[str, Any]:
     memory = with_rows(earlier.memory, now.row, now.previous_row)
     return {
         "row": now.row,

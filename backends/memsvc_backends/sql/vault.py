@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_names import path_key
-from memsvc.ports.vault import Said, VaultState
+from memsvc.ports.vault import Transcript, VaultState
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
@@ -28,7 +28,7 @@ _IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa
 
 
 class SqlVaultBook:
-    """`memsvc.ports.vault.VaultBook`."""
+    """`memsvc.ports.vault.VaultManifest`."""
 
     def __init__(self, database: Database) -> None:
         """Keep it in *database*."""
@@ -128,7 +128,7 @@ class SqlVaultBook:
             found = connection.execute(places, {"values": list_parameter(list(memory_ids))})
             return {(owner, project) for owner, project in found}
 
-    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Said]:
+    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
         """Return sessions."""
         first = sa.func.min(_M.row)
         columns = (_M.owner, _M.project_id, _M.session_id)
@@ -200,7 +200,7 @@ def _values(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _said(owner: str, project: str, session: str, first: int, stamp: int, row: int) -> Said:
+def _said(owner: str, project: str, session: str, first: int, stamp: int, row: int) -> Transcript:
     tenant, _, user = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user, project, session_id=session, tenant_id=tenant)
-    return Said(scope, from_micros(first), stamp, row)
+    return Transcript(scope, from_micros(first), stamp, row)

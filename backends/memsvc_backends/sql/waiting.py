@@ -19,7 +19,7 @@ Key = tuple[str, str, str]
 Content = tuple[str, ContentName]
 
 
-class Waiting:
+class PendingWrites:
     """What is found of records and answers that are in no table yet, and which names are known to be free.
 
     What may wait claims only names that were looked for in vain: it cannot lose them, since writers stand in one line.

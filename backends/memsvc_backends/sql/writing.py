@@ -20,13 +20,13 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.ports.metadata import Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql import idempotency
-from memsvc_backends.sql.dialect import run_text
+from memsvc_backends.sql.dialect import execute_raw
 from memsvc_backends.sql.errors import translate
 from memsvc_backends.sql.idempotency import Request
 from memsvc_backends.sql.numbering import Numbering, Numbers, numbered, with_memory
-from memsvc_backends.sql.outbox import Noted, note_changes, note_revisions
+from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_records
-from memsvc_backends.sql.waiting import MOST, Waiting
+from memsvc_backends.sql.waiting import MOST, PendingWrites
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Part:
     is_made: bool = False
 
 
-class SqlWriting:
+class WriteSession:
     """The base of `SqlTransaction` and its parts."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
@@ -61,7 +61,7 @@ class SqlWriting:
         self._answers: list[tuple[Request, RequestRecord]] = []
         self._answered = 0
         self._ahead = 0
-        self._waiting = Waiting()
+        self._waiting = PendingWrites()
         self._parts: list[_Part] = []
         self._numbering = Numbering(connection)
 
@@ -145,11 +145,11 @@ class SqlWriting:
         finally:
             self._parts.pop()
             if part.is_made:
-                run_text(self._direct, f"RELEASE {part.name}")
+                execute_raw(self._direct, f"RELEASE {part.name}")
 
     def _take_back(self, part: _Part) -> None:
         if part.is_made:
-            run_text(self._direct, f"ROLLBACK TO {part.name}")
+            execute_raw(self._direct, f"ROLLBACK TO {part.name}")
             self._is_void = False
         del self._inserted[part.inserted :], self._answers[part.answers :]
         self._written, self._answered = min(self._written, part.inserted), min(self._answered, part.answers)
@@ -219,7 +219,7 @@ class SqlWriting:
         for part in self._parts:
             if not part.is_made:
                 self._write_until(part.inserted, part.answers)
-                run_text(self._direct, f"SAVEPOINT {part.name}")
+                execute_raw(self._direct, f"SAVEPOINT {part.name}")
                 part.is_made = True
         self._write_until(len(self._inserted), len(self._answers))
         self._waiting.clear()
@@ -240,4 +240,4 @@ class SqlWriting:
         first, last = records[0].memory.row, records[-1].memory.row
         insert_records(self._direct, records)
         note_revisions(self._direct, first, last, ChangeAction.CREATED)
-        note_changes(self._direct, Noted(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
+        append_outbox(self._direct, Noted(first, last, ChangeAction.CREATED, self._time, last + self._ahead))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.errors import FAILED, CommandError, told
+from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, date_of, highlighted, milliseconds, progress_bar, shortened, write, write_table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def demo(
     Starts a server, imports a few hundred memories and searches them in English and Chinese. Exits with 0 only when
     every search found what it should.
     """
-    with told(), ExitStack() as stack:
+    with report_errors(), ExitStack() as stack:
         from memsvc.cli.demo.server import demo_server  # noqa: PLC0415 - a quick start
         from memsvc.client import Memsvc  # noqa: PLC0415
 

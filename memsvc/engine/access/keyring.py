@@ -22,7 +22,7 @@ class _Looked:
     time: datetime
 
 
-class Keyring:
+class ApiKeyAuthenticator:
     """Says whose key a text is. Safe to use from several threads.
 
     What it knows of a key is at most *refresh* old: so long may pass until a key that was revoked by another process

@@ -10,8 +10,8 @@ from memsvc.domain.access_errors import ApiKeyNotFoundError
 from memsvc.domain.api_keys import ApiKey, Role, digest_of_key, new_key_text
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.scope import Reach, Scope
-from memsvc.engine.access.keyring import Keyring
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.access.keyring import ApiKeyAuthenticator
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.ports.keys import KeyReads
 from memsvc.ports.metadata import Transaction
@@ -49,7 +49,7 @@ class Keys:
     def __init__(
         self,
         reads: KeyReads,
-        committer: Committer,
+        committer: GroupCommitter,
         *,
         now: Callable[[], datetime],
         random: Callable[[int], bytes],
@@ -123,7 +123,7 @@ class Access:
     """What makes the keys of a running service, and what knows them again."""
 
     keys: Keys
-    keyring: Keyring
+    keyring: ApiKeyAuthenticator
 
 
 def _key(new: NewKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:

@@ -62,7 +62,7 @@ class BackupProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class BackupManifest:
     """What a manifest says of the service that made it."""
 
     version: str
@@ -71,7 +71,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BlobSource:
     """What is kept beside the store.
 
     Attributes:
@@ -87,7 +87,12 @@ class Backups:
     """Makes backups in one folder, one at a time."""
 
     def __init__(
-        self, store: MetadataStore, beside: Beside, directory: Path, about: About, now: Callable[[], datetime]
+        self,
+        store: MetadataStore,
+        beside: BlobSource,
+        directory: Path,
+        about: BackupManifest,
+        now: Callable[[], datetime],
     ) -> None:
         """Copy *store* and what is *beside* it into folders of *directory*, which is made when it is needed."""
         self._store = store

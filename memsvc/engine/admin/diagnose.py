@@ -11,17 +11,17 @@ from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, Index
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import warnings
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.probing import Probing
+from memsvc.engine.indexing.probing import SearchProbe
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.indexing.troubles import Troubles
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Pinged:
+class Pingable:
     """A backend that can be asked whether it is there: the port it serves, its name, and how to ask."""
 
     port: str
@@ -34,12 +34,12 @@ class Diagnose:
 
     def __init__(
         self,
-        backends: tuple[Pinged, ...],
+        backends: tuple[Pingable, ...],
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, Reindex],
-        measured: tuple[Performance, Troubles],
-        probing: Probing,
+        measured: tuple[LatencyStats, LastErrors],
+        probing: SearchProbe,
     ) -> None:
         self._backends = backends
         self._feed = feed
@@ -190,7 +190,7 @@ class Diagnose:
         )
 
 
-def _health(backend: Pinged) -> BackendHealth:
+def _health(backend: Pingable) -> BackendHealth:
     started = time.perf_counter()
     try:
         backend.ping()

@@ -14,8 +14,8 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.integrity import Fault, FileCleaning, Finding
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.files import FileReads
 from memsvc.ports.metadata import Transaction
 from memsvc.text.file_refs import refs_in
@@ -31,8 +31,8 @@ class FileFaultParts:
     """
 
     files: FileReads
-    committer: Committer
-    recording: Recording
+    committer: GroupCommitter
+    recording: RecordBuilder
     now: Callable[[], datetime]
     has_bytes: Callable[[str], bool]
     remove_unused: Callable[[Iterable[str]], None]

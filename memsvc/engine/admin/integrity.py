@@ -14,9 +14,9 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.engine.admin.file_faults import FileFaults
 from memsvc.engine.admin.memory_faults import MemoryFaults
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.ports.integrity import Place, Remains
+from memsvc.ports.integrity import OrphanRow, RowCursor
 from memsvc.ports.metadata import MetadataStore
 
 PAGE = 100
@@ -45,7 +45,7 @@ class Integrity:
     def __init__(
         self,
         store: MetadataStore,
-        committer: Committer,
+        committer: GroupCommitter,
         faults: MemoryFaults,
         reindex: Reindex,
         file_faults: FileFaults | None = None,
@@ -115,7 +115,7 @@ class Integrity:
         if reach is not None:
             yield reach
             return
-        after: Place | None = None
+        after: RowCursor | None = None
         while places := self._reads.places(after=after, limit=PAGE):
             yield from (Reach(place.owner, (place.project_id,)) for place in places)
             after = places[-1]
@@ -193,7 +193,7 @@ class Integrity:
                 )
             yield Checking("remains", tally.by_fault[Fault.REMAINS.value])
 
-    def _discard(self, part: Part, found: Sequence[Remains]) -> None:
+    def _discard(self, part: Part, found: Sequence[OrphanRow]) -> None:
         rows = [one.row for one in found]
         self._committer.submit(lambda transaction: transaction.discard_remains(part, rows))
 

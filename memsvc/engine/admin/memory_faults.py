@@ -13,10 +13,10 @@ from memsvc.domain.integrity import Fault, Finding
 from memsvc.domain.memory import Memory, Status, content_hash
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.ports.integrity import Kept
+from memsvc.ports.integrity import StoredRow
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _SINGLE = ("supersedes_id", "superseded_by_id")
@@ -24,7 +24,7 @@ _SEVERAL = ("related_ids", "derived_from")
 
 
 @dataclass(frozen=True, slots=True)
-class Faulty:
+class FaultyMemory:
     """A memory with what is wrong with it; *known* are the ids among its links that are there."""
 
     memory: Memory
@@ -40,7 +40,7 @@ class MemoryFaults:
     """Looks at memories page by page, and mends those of a page in one transaction."""
 
     def __init__(
-        self, store: MetadataStore, committer: Committer, recording: Recording, now: Callable[[], datetime]
+        self, store: MetadataStore, committer: GroupCommitter, recording: RecordBuilder, now: Callable[[], datetime]
     ) -> None:
         self._reads = store.memories
         self._integrity = store.integrity
@@ -56,14 +56,16 @@ class MemoryFaults:
             after = PageCursor(to_micros(page[-1].create_time), page[-1].row)
             yield [memory for memory in page if memory.status is not Status.DELETED]
 
-    def of(self, memories: Sequence[Memory], reach: Reach) -> list[Faulty]:
+    def of(self, memories: Sequence[Memory], reach: Reach) -> list[FaultyMemory]:
         """Return those memories with which something is wrong."""
         known = self._integrity.known_ids(reach.owner, [one for memory in memories for one in _links(memory)])
         kept = self._integrity.kept(memories)
-        found = [Faulty(memory, known, tuple(_findings(memory, known, kept.get(memory.row)))) for memory in memories]
+        found = [
+            FaultyMemory(memory, known, tuple(_findings(memory, known, kept.get(memory.row)))) for memory in memories
+        ]
         return [one for one in found if one.findings]
 
-    def mended(self, found: Sequence[Faulty], reach: Reach) -> list[Faulty]:
+    def mended(self, found: Sequence[FaultyMemory], reach: Reach) -> list[FaultyMemory]:
         """Put them right; return them with their findings marked, but for those that somebody changed meanwhile."""
 
         def work(transaction: Transaction) -> set[int]:
@@ -77,7 +79,7 @@ class MemoryFaults:
             for one in found
         ]
 
-    def _mend(self, transaction: Transaction, found: Faulty, reach: Reach) -> bool:
+    def _mend(self, transaction: Transaction, found: FaultyMemory, reach: Reach) -> bool:
         before = transaction.get(found.memory.id, reach=reach)
         if before is None or before.revision != found.memory.revision:
             return False
@@ -100,7 +102,7 @@ def _links(memory: Memory) -> list[str]:
     return [one for one in (*single, *memory.related_ids, *memory.derived_from) if one]
 
 
-def _findings(memory: Memory, known: AbstractSet[str], kept: Kept | None) -> Iterator[Finding]:
+def _findings(memory: Memory, known: AbstractSet[str], kept: StoredRow | None) -> Iterator[Finding]:
     if kept is None:
         # It was removed since it was read.
         return

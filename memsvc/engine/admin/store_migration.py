@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from enum import StrEnum
 
 from memsvc.domain.moving_errors import MoveRunningError
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget
 
@@ -62,4 +62,4 @@ class Migration:
             for step in moves.run(target, settle=self._settle):
                 yield step
                 if step.phase is not MovePhase.SEALED:
-                    COURTESY.give_way()
+                    SEARCH_PRIORITY.give_way()

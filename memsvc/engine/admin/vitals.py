@@ -9,7 +9,7 @@ from functools import partial
 from memsvc.domain.diagnostics import BackendHealth, ReindexProgress
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.admin.diagnose import Diagnose
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.engine.maintenance.step_counts import StepCount, StepCounts
@@ -19,7 +19,7 @@ from memsvc.ports.vectors import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricsSnapshot:
     """The numbers of one moment. What a sick backend would have to tell is left out."""
 
     backends: Sequence[BackendHealth]
@@ -35,7 +35,7 @@ class Reading:
     generations: Mapping[str, int] = field(default_factory=dict)
 
 
-class Vitals:
+class ServiceMetrics:
     """Reads the numbers. It costs a few counts, so it is for every few seconds, not for every call."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Vitals:
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, Reindex],
         diagnose: Diagnose,
-        work: tuple[Committer, StepCounts],
+        work: tuple[GroupCommitter, StepCounts],
     ) -> None:
         self._store = store
         self._vectors, self._lexical = indexes
@@ -52,11 +52,11 @@ class Vitals:
         self._diagnose = diagnose
         self._committer, self._steps = work
 
-    def read(self) -> Reading:
+    def read(self) -> MetricsSnapshot:
         """Return the numbers of now."""
         indexes: dict[str, VectorIndex | LexicalIndex] = {"vectors": self._vectors, "lexical": self._lexical}
         feed = self._store.feed
-        return Reading(
+        return MetricsSnapshot(
             backends=self._diagnose.health(),
             is_replaying=self._indexer.replaying,
             waiting_writes=self._committer.waiting,

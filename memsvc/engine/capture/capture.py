@@ -12,10 +12,10 @@ from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions, Written
-from memsvc.engine.capture.statement_extraction import Hearing, Listening, draft_of, taken_apart
-from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
+from memsvc.engine.capture.statement_extraction import Extraction, StatementExtractor, draft_of, taken_apart
+from memsvc.engine.capture.storing import CaptureWriter, listed_redactions, redactions_from, request_of
 from memsvc.engine.commit.idempotency import Answered, Noted, Request, digest_of
-from memsvc.engine.memories.lifting import SetAside, kept_draft
+from memsvc.engine.memories.lifting import ExtractedImages, kept_draft
 from memsvc.ports.metadata import MemoryReads
 
 _METHOD = "CaptureMemory"
@@ -25,7 +25,7 @@ _CUT = f"Only the first {limits.STATEMENTS} statements were looked at; capture t
 class Capture:
     """Decides what to remember of a text, and stores it in one transaction."""
 
-    def __init__(self, listening: Listening, storing: Storing, reads: MemoryReads) -> None:
+    def __init__(self, listening: StatementExtractor, storing: CaptureWriter, reads: MemoryReads) -> None:
         """Capture by these parts; *reads* finds the memories of repeated answers."""
         self._listening = listening
         self._storing = storing
@@ -57,7 +57,7 @@ class Capture:
             return self._rehearsed(scope, hearing)
         return self._told(scope, self._stored(scope, hearing, aside, request))
 
-    def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Hearing:
+    def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Extraction:
         clean, redactions = self._listening.redacted(text)
         cited = self._listening.cited(scope, clean)
         said = taken_apart(clean, cited, Statement("", role), most=limits.STATEMENTS + 1)
@@ -65,7 +65,7 @@ class Capture:
         is_cut = len(said) > limits.STATEMENTS
         return hearing.noticing(_CUT if is_cut else "")
 
-    def _rehearsed(self, scope: Scope, hearing: Hearing) -> Captured:
+    def _rehearsed(self, scope: Scope, hearing: Extraction) -> Captured:
         decisions = []
         for heard in hearing.heard:
             memory = heard.known
@@ -75,7 +75,7 @@ class Capture:
             decisions.append(Decision(heard.statement.text, verdict.remember, verdict.reason, verdict.detail, memory))
         return Captured(tuple(decisions), hearing.redactions, hearing.decider, hearing.notice, 0)
 
-    def _stored(self, scope: Scope, hearing: Hearing, aside: SetAside, request: Request) -> Noted:
+    def _stored(self, scope: Scope, hearing: Extraction, aside: ExtractedImages, request: Request) -> Noted:
         remembered = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
         drafts = [kept_draft(aside, scope, draft) for draft in remembered]
         note = _note_of(hearing)
@@ -93,7 +93,7 @@ class Capture:
         )
 
 
-def _note_of(hearing: Hearing) -> Json:
+def _note_of(hearing: Extraction) -> Json:
     return {
         "decisions": [
             {

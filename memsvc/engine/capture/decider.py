@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Decision:
     """A statement with its verdict, and the text to remember."""
 
     statement: Statement
@@ -40,12 +40,12 @@ class Judged:
 class Judgement:
     """All verdicts in the order of the statements, who gave them, and why not the model, if it should have."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[Decision, ...]
     decider: Decider
     notice: str = ""
 
 
-class Deciding:
+class CaptureDecider:
     """Decides what to remember of statements."""
 
     def __init__(self, model: LanguageModel | None) -> None:
@@ -76,7 +76,7 @@ class Deciding:
         return Judgement(tuple(ruled), Decider.LANGUAGE_MODEL)
 
     @staticmethod
-    def _ask(model: LanguageModel, places: Sequence[int], judged: list[Judged], deadline: Deadline) -> None:
+    def _ask(model: LanguageModel, places: Sequence[int], judged: list[Decision], deadline: Deadline) -> None:
         """Put the model's verdicts in the place of the rules'; those it leaves out stay the rules'."""
         remaining = deadline.remaining()
         if remaining is not None and remaining <= RESERVE_SECONDS:
@@ -87,13 +87,13 @@ class Deciding:
         answer = model.json(prompt_of(statements), SCHEMA, deadline=own)
         for index, (verdict, content) in verdicts_of(answer, statements).items():
             statement = statements[index]
-            judged[places[index]] = Judged(statement, _sensible(verdict, statement, content), content)
+            judged[places[index]] = Decision(statement, _sensible(verdict, statement, content), content)
 
 
-def _ruled(statement: Statement) -> Judged:
+def _ruled(statement: Statement) -> Decision:
     """Return what the rules make of a statement."""
     verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
-    return Judged(statement, verdict, statement.text)
+    return Decision(statement, verdict, statement.text)
 
 
 def _sensible(verdict: Verdict, statement: Statement, content: str) -> Verdict:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from memsvc.domain.capture import ChatMessage, Reason
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
-from memsvc.engine.capture.statement_extraction import Heard
+from memsvc.engine.capture.statement_extraction import ExtractedStatement
 from memsvc.text.file_refs import refs_in
 from memsvc.text.recalled_text import rendered_spans
 
@@ -16,7 +16,7 @@ _UNREFERRED = frozenset({Reason.RECALLED, Reason.FORGET})
 """A statement that only repeats memories, or asks to forget, refers to no file."""
 
 
-def files_by_message(messages: Sequence[ChatMessage], heard: Iterable[Heard]) -> list[tuple[FileRef, ...]]:
+def files_by_message(messages: Sequence[ChatMessage], heard: Iterable[ExtractedStatement]) -> list[tuple[FileRef, ...]]:
     """Return the files of each message: those of its tool calls, then those that its text refers to.
 
     Not those of statements that only repeat memories or ask to forget, nor of instructions of the system.

@@ -24,8 +24,15 @@ from memsvc.domain.secrets import summed
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
 from memsvc.engine.capture.file_finding import files_by_message
-from memsvc.engine.capture.statement_extraction import SOURCE, Heard, Hearing, Listening, draft_of, taken_apart
-from memsvc.engine.capture.storing import Storing, listed_redactions, redactions_from, request_of
+from memsvc.engine.capture.statement_extraction import (
+    SOURCE,
+    ExtractedStatement,
+    Extraction,
+    StatementExtractor,
+    draft_of,
+    taken_apart,
+)
+from memsvc.engine.capture.storing import CaptureWriter, listed_redactions, redactions_from, request_of
 from memsvc.engine.commit.idempotency import Noted, digest_of
 from memsvc.text.capture_rules import title_of
 from memsvc.text.scripts import is_han
@@ -50,7 +57,7 @@ class _Extracted:
 class Flush:
     """Extracts memories and file references from conversations, each in one transaction."""
 
-    def __init__(self, listening: Listening, storing: Storing) -> None:
+    def __init__(self, listening: StatementExtractor, storing: CaptureWriter) -> None:
         """Flush by these parts."""
         self._listening = listening
         self._storing = storing
@@ -110,7 +117,7 @@ class Flush:
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
         return _Extracted(tuple(kept), files, _note_of(hearing, files, left_out=len(drafts) - len(kept)))
 
-    def _heard(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Hearing:
+    def _heard(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
         """Listen to all messages; what one cites is recalled in every other, too."""
         cleaned: list[str] = []
         redactions: list[tuple[Redaction, ...]] = []
@@ -141,13 +148,13 @@ def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
     return numbers
 
 
-def _draft(heard: Heard, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
+def _draft(heard: ExtractedStatement, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
     refs = tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS]
     return draft_of(heard, category=KNOWLEDGE_CATEGORIES.get(heard.verdict.kind, "world"), files=refs)
 
 
 def _file_drafts(
-    hearing: Hearing, rounds: Sequence[int], by_round: Mapping[int, Sequence[FileRef]], artifacts: Sequence[FileRef]
+    hearing: Extraction, rounds: Sequence[int], by_round: Mapping[int, Sequence[FileRef]], artifacts: Sequence[FileRef]
 ) -> Iterator[Draft]:
     """Yield a memory for the files of each round that has no other, and one for artifacts that have none."""
     taken = {rounds[heard.statement.place] for heard in hearing.heard if heard.verdict.remember}
@@ -190,7 +197,7 @@ def _most_important(drafts: Sequence[Draft]) -> list[Draft]:
     return [drafts[place] for place in sorted(ranked[: limits.BATCH])]
 
 
-def _note_of(hearing: Hearing, files: Sequence[FileRef], *, left_out: int) -> Json:
+def _note_of(hearing: Extraction, files: Sequence[FileRef], *, left_out: int) -> Json:
     reasons = [heard.verdict.reason for heard in hearing.heard if not heard.verdict.remember]
     more = f"{left_out} less important memories were left out; flush fewer messages at a time." if left_out else ""
     return {

@@ -53,7 +53,7 @@ class Cited:
         return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
 
 
-class Recognising:
+class KnownTextFilter:
     """Finds out what of a text the memory knows already. It never tells more than the scope may see."""
 
     def __init__(self, reads: MemoryReads, lexical: LexicalIndex) -> None:

@@ -12,8 +12,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import ORIGINS
 from memsvc.domain.write_requests import Draft, Redaction
-from memsvc.engine.capture.decider import Deciding, Judged
-from memsvc.engine.capture.known_text import Cited, Recognising
+from memsvc.engine.capture.decider import CaptureDecider, Decision
+from memsvc.engine.capture.known_text import Cited, KnownTextFilter
 from memsvc.text.statements import statements
 
 SOURCE = "conversation"
@@ -21,7 +21,7 @@ SOURCE = "conversation"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ExtractedStatement:
     """A statement with its verdict, the text to remember, and the memory that says the same, if one does."""
 
     statement: Statement
@@ -31,23 +31,23 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class Extraction:
     """All that was heard, in order, and who decided on it."""
 
-    heard: tuple[Heard, ...]
+    heard: tuple[ExtractedStatement, ...]
     redactions: tuple[Redaction, ...]
     decider: Decider
     notice: str
 
-    def noticing(self, more: str) -> Hearing:
+    def noticing(self, more: str) -> Extraction:
         """Return the same with another sentence for whoever asked, if there is one."""
         return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
 
-class Listening:
+class StatementExtractor:
     """Redacts, takes apart, recognises, decides: all that comes before anything is stored."""
 
-    def __init__(self, redactor: Redactor, recognising: Recognising, deciding: Deciding) -> None:
+    def __init__(self, redactor: Redactor, recognising: KnownTextFilter, deciding: CaptureDecider) -> None:
         """Listen by these parts."""
         self._redactor = redactor
         self._recognising = recognising
@@ -72,7 +72,7 @@ class Listening:
         said: Sequence[tuple[Statement, bool]],
         redactions: tuple[Redaction, ...],
         deadline: Deadline,
-    ) -> Hearing:
+    ) -> Extraction:
         """Return what to do with each statement; those that come with True were recalled, and nobody is asked."""
         fresh = [statement for statement, is_recalled in said if not is_recalled]
         judgement = self._deciding.decide(fresh, deadline)
@@ -81,17 +81,17 @@ class Listening:
             _recalled(statement) if is_recalled else self._checked(scope, next(judged), deadline)
             for statement, is_recalled in said
         ]
-        return Hearing(tuple(heard), redactions, judgement.decider, judgement.notice)
+        return Extraction(tuple(heard), redactions, judgement.decider, judgement.notice)
 
-    def _checked(self, scope: Scope, judged: Judged, deadline: Deadline) -> Heard:
+    def _checked(self, scope: Scope, judged: Decision, deadline: Deadline) -> ExtractedStatement:
         """Return what was judged, not to be remembered when a memory says the same already."""
         if not judged.verdict.remember:
-            return Heard(judged.statement, judged.verdict, judged.content)
+            return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         known = self._recognising.known(scope, judged.content, deadline)
         if known is None:
-            return Heard(judged.statement, judged.verdict, judged.content)
+            return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         verdict = Verdict.ignoring(Reason.KNOWN, f"The memory {known.id} says so already.")
-        return Heard(judged.statement, verdict, judged.content, known)
+        return ExtractedStatement(judged.statement, verdict, judged.content, known)
 
 
 def taken_apart(text: str, cited: Cited, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
@@ -105,7 +105,7 @@ def taken_apart(text: str, cited: Cited, like: Statement, *, most: int) -> list[
     ]
 
 
-def draft_of(heard: Heard, *, category: str | None = None, files: tuple[FileRef, ...] = ()) -> Draft:
+def draft_of(heard: ExtractedStatement, *, category: str | None = None, files: tuple[FileRef, ...] = ()) -> Draft:
     """Return the memory that a statement is to become; it belongs to no session, whose lines it would part."""
     verdict, statement = heard.verdict, heard.statement
     return Draft(
@@ -127,6 +127,6 @@ def draft_of(heard: Heard, *, category: str | None = None, files: tuple[FileRef,
     )
 
 
-def _recalled(statement: Statement) -> Heard:
+def _recalled(statement: Statement) -> ExtractedStatement:
     verdict = Verdict.ignoring(Reason.RECALLED, "It comes from the memory.")
-    return Heard(statement, verdict, statement.text)
+    return ExtractedStatement(statement, verdict, statement.text)

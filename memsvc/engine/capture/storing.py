@@ -10,18 +10,20 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Redaction, Rejected, Written
-from memsvc.engine.commit.idempotency import Noted, Request, Requests
-from memsvc.engine.memories.lifting import SetAside
-from memsvc.engine.memories.upsert import Placed, Placing, rejection
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Noted, Request
+from memsvc.engine.memories.lifting import ExtractedImages
+from memsvc.engine.memories.upsert import Upserter, UpsertResult, rejection
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
 
-class Storing:
+class CaptureWriter:
     """Stores drafts together with a note that belongs to the answer."""
 
-    def __init__(self, drafting: Drafting, placing: Placing, requests: Requests, accesses: AccessCounts) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, placing: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
+    ) -> None:
         """Store by these parts; duplicates are counted as accesses."""
         self._drafting = drafting
         self._placing = placing
@@ -36,7 +38,7 @@ class Storing:
         """
         return self._requests.known(request)
 
-    def set_aside(self, scope: Scope, text: str, *, field: str) -> SetAside:
+    def set_aside(self, scope: Scope, text: str, *, field: str) -> ExtractedImages:
         """Return what was said with references in the place of its images, none of which is kept yet.
 
         Raises:
@@ -57,7 +59,7 @@ class Storing:
         """
         items = [self._drafting.prepare(scope, draft) for draft in drafts]
 
-        def work(transaction: Transaction) -> tuple[list[Placed | Rejected], Json]:
+        def work(transaction: Transaction) -> tuple[list[UpsertResult | Rejected], Json]:
             placed = self._placing.place(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
             return [rejection(result) for result in placed], note
 

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.engine.memories.epoch import BEGAN
+from memsvc.engine.memories.epoch import CALL_START
 from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class _Done:
     error: Exception | None = None
 
 
-class Committer:
+class GroupCommitter:
     """The one way into the store's transactions. Safe to use from any number of threads.
 
     A work must be repeatable: it reads and writes through its transaction alone, and it may be run more than once.
@@ -93,7 +93,7 @@ class Committer:
         Raises:
             BackendClosedError: The committer was closed.
         """
-        task = _Task(work, BEGAN.get())
+        task = _Task(work, CALL_START.get())
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)

@@ -15,8 +15,8 @@ from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Viol
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import Outcome, Rejected, Written
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.ports.conflicts import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
@@ -56,17 +56,17 @@ class _Remembered:
     answer: Mapping[str, Any]
 
 
-class Requests:
+class IdempotentExecutor:
     """Runs works that answer with memories, each request once."""
 
-    def __init__(self, committer: Committer, reads: MemoryReads, conflicts: ConflictReads) -> None:
+    def __init__(self, committer: GroupCommitter, reads: MemoryReads, conflicts: ConflictReads) -> None:
         """Run works by *committer*; *reads* and *conflicts* find what repeated answers speak of."""
         self._committer = committer
         self._reads = reads
         self._conflicts = conflicts
 
     def once(
-        self, request: Request, work: Callable[[Transaction], Sequence[Placed | Rejected]]
+        self, request: Request, work: Callable[[Transaction], Sequence[UpsertResult | Rejected]]
     ) -> tuple[list[Answered], int]:
         """Run *work* and return its results with the position, or those of the first time the request came.
 
@@ -79,7 +79,7 @@ class Requests:
         return noted.results, noted.position
 
     def once_noted(
-        self, request: Request, work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]]
+        self, request: Request, work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]]
     ) -> Noted:
         """Do as `once` does, for a *work* whose answer holds more than memories: a note, which is repeated as it was.
 
@@ -155,7 +155,7 @@ def gone(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
     return answered if isinstance(answered, MemoryNotFoundError) else MemoryNotFoundError(answered.reason)
 
 
-def forget_old_requests(committer: Committer, now: datetime) -> int:
+def forget_old_requests(committer: GroupCommitter, now: datetime) -> int:
     """Forget the requests of more than 24 hours before *now*; return how many. To be called now and then."""
     return committer.submit(lambda transaction: transaction.forget_requests(before=now - RETENTION)).value
 
@@ -214,8 +214,8 @@ def _plain(value: object) -> object:
 def _recognise(
     transaction: Transaction,
     request: Request,
-    work: Callable[[Transaction], tuple[Sequence[Placed | Rejected], Json]],
-) -> tuple[Sequence[Placed | Rejected], Json] | _Remembered:
+    work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]],
+) -> tuple[Sequence[UpsertResult | Rejected], Json] | _Remembered:
     answer = recall(transaction, request)
     if answer is not None:
         return _Remembered(answer)
@@ -234,7 +234,7 @@ def _with_changes(answered: Answered, changes: int) -> Answered:
     return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
 
 
-def _as_json(result: Placed | Rejected) -> dict[str, Any]:
+def _as_json(result: UpsertResult | Rejected) -> dict[str, Any]:
     if isinstance(result, Rejected):
         violations = [(violation.field, violation.description) for violation in result.violations]
         return {"reason": result.reason, "message": result.message, "violations": violations}
@@ -245,7 +245,7 @@ def _as_json(result: Placed | Rejected) -> dict[str, Any]:
     return answer | {"conflicts": told}
 
 
-def _written(result: Placed | Rejected, position: int) -> Written | Rejected:
+def _written(result: UpsertResult | Rejected, position: int) -> Written | Rejected:
     if isinstance(result, Rejected):
         return result
     return Written(result.memory, result.outcome, position, result.conflicts)

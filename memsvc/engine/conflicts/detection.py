@@ -14,12 +14,12 @@ from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement, contradicts
-from memsvc.engine.conflicts.rollback import Mending
-from memsvc.engine.conflicts.state_updates import Settling
-from memsvc.engine.conflicts.stating import is_elsewhere, is_personal, states_more, stored_statements
+from memsvc.engine.conflicts.rollback import ConflictRollback
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
+from memsvc.engine.conflicts.stating import extract_statements, is_elsewhere, is_personal, states_more
 from memsvc.engine.conflicts.supersession import Superseding
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.ports.metadata import Transaction
 
 CANDIDATES = 64
@@ -52,15 +52,15 @@ class Findings:
         )
 
 
-class Contradictions:
+class ConflictDetector:
     """Looks for contradictions and applies the policy. It holds nothing, so there may be several."""
 
-    def __init__(self, drafting: Drafting, recording: Recording) -> None:
+    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder) -> None:
         """Take times and ids from *drafting*, write by *recording*."""
         self._drafting = drafting
-        self.settling = Settling(recording, drafting.now)
+        self.settling = ConflictStateUpdater(recording, drafting.now)
         self.superseding = Superseding(recording, drafting.now)
-        self.mending = Mending(recording, drafting.now)
+        self.mending = ConflictRollback(recording, drafting.now)
 
     def look(
         self,
@@ -99,7 +99,7 @@ class Contradictions:
         findings: Findings,
     ) -> None:
         current = findings.current(memory)
-        said = {statement.topic: statement for statement in stored_statements(current)}
+        said = {statement.topic: statement for statement in extract_statements(current)}
         if not said or not is_valid_at(current, self._drafting.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)

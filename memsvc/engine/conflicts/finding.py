@@ -8,11 +8,11 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.ports.metadata import MemoryReads, Transaction
 
-CHAIN = 100
+SHOWN_CHAIN = 100
 """How many memories a chain shows at most."""
 
 
-def found(transaction: Transaction, scope: Scope, memory_id: str, *, expected_revision: int = 0) -> Memory:
+def require_memory(transaction: Transaction, scope: Scope, memory_id: str, *, expected_revision: int = 0) -> Memory:
     """Return a memory that is not deleted, held for this transaction.
 
     Raises:
@@ -27,10 +27,10 @@ def found(transaction: Transaction, scope: Scope, memory_id: str, *, expected_re
     return memory
 
 
-def chain_of(reads: MemoryReads, scope: Scope, memory: Memory) -> list[Memory]:
+def supersession_chain(reads: MemoryReads, scope: Scope, memory: Memory) -> list[Memory]:
     """Return the chain of supersession that *memory* is part of, the oldest first, itself included.
 
-    Links to what is deleted or not visible end it. At most `CHAIN` memories on either side of it.
+    Links to what is deleted or not visible end it. At most `SHOWN_CHAIN` memories on either side of it.
     """
     older = _walk(reads, scope, memory, "supersedes_id")
     return [*reversed(older), memory, *_walk(reads, scope, memory, "superseded_by_id")]
@@ -40,7 +40,7 @@ def _walk(reads: MemoryReads, scope: Scope, memory: Memory, link: str) -> list[M
     reach = Reach.from_scope(scope)
     seen: list[Memory] = []
     following: str = getattr(memory, link)
-    while following and len(seen) < CHAIN:
+    while following and len(seen) < SHOWN_CHAIN:
         found = reads.get([following], reach=reach).get(following)
         if found is None or found.status is Status.DELETED or not visible(found, scope):
             break

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.memory import Memory, Status
-from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import Superseding, neighbour, shares_keys
 from memsvc.ports.metadata import Transaction
 
 
-class Releasing:
+class SupersessionRelease:
     """Lets superseded memories stand for themselves again."""
 
-    def __init__(self, superseding: Superseding, settling: Settling) -> None:
+    def __init__(self, superseding: Superseding, settling: ConflictStateUpdater) -> None:
         """Write by *superseding*, open conflicts anew by *settling*."""
         self._superseding = superseding
         self._settling = settling

@@ -10,11 +10,11 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone, hydrated
-from memsvc.engine.conflicts.detection import Contradictions
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone, hydrated
+from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _STATES = {
@@ -27,11 +27,13 @@ _STATES = {
 class Resolve:
     """Shows conflicts and settles them, each decision one transaction."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, store: MetadataStore) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, store: MetadataStore
+    ) -> None:
         """Write by these parts, read from *store*."""
         self._requests = requests
         self._store = store
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def page(
         self, scope: Scope, *, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
@@ -62,7 +64,7 @@ class Resolve:
             MemoryNotFoundError: The request came before, and a memory was removed for good meanwhile.
         """
 
-        def work(transaction: Transaction) -> list[Placed]:
+        def work(transaction: Transaction) -> list[UpsertResult]:
             return self._resolved(transaction, scope, conflict_id, resolution)
 
         digest = digest_of(scope, conflict_id, resolution) if options.request_id else ""
@@ -77,7 +79,7 @@ class Resolve:
 
     def _resolved(
         self, transaction: Transaction, scope: Scope, conflict_id: str, resolution: Resolution
-    ) -> list[Placed]:
+    ) -> list[UpsertResult]:
         conflict = transaction.get_conflict(conflict_id, reach=Reach.from_scope(scope))
         older, newer = (None, None) if conflict is None else self._contradictions.settling.sides(transaction, conflict)
         if conflict is None or older is None or newer is None:
@@ -88,7 +90,7 @@ class Resolve:
         transaction.settle_conflicts([settled])
         older, newer = self._decided(transaction, older, newer, resolution)
         shown = Contradiction(settled, older, newer)
-        return [Placed(older, Outcome.UPDATED, (shown,)), Placed(newer, Outcome.UPDATED)]
+        return [UpsertResult(older, Outcome.UPDATED, (shown,)), UpsertResult(newer, Outcome.UPDATED)]
 
     def _decided(
         self, transaction: Transaction, older: Memory, newer: Memory, resolution: Resolution

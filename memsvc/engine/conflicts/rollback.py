@@ -10,26 +10,26 @@ from datetime import datetime
 
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.conflicts.releasing import Releasing
-from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.conflicts.releasing import SupersessionRelease
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import Superseding, within
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
 
-class Mending:
+class ConflictRollback:
     """Brings conflicts and links in line with memories that were rolled back."""
 
-    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *recording*; *now* is the clock."""
-        self._settling = Settling(recording, now)
+        self._settling = ConflictStateUpdater(recording, now)
         self._superseding = Superseding(recording, now)
-        self._releasing = Releasing(self._superseding, self._settling)
+        self._releasing = SupersessionRelease(self._superseding, self._settling)
 
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> Memory:
         """Mend what the rollback of one memory to what it said at *since* has left; return it as it is then.
 
-        Back to before it superseded another, it lets that one go: see `Releasing`.
+        Back to before it superseded another, it lets that one go: see `SupersessionRelease`.
         """
         self._releasing.after_rollback(transaction, before, after, since=since)
         reach = reach_around(after)

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
 from memsvc.engine.conflicts.stating import contradiction, is_elsewhere, states_more
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
 _STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})
@@ -21,10 +21,10 @@ _SUCCESSORS = 100
 _REOPENED = 16
 
 
-class Settling:
+class ConflictStateUpdater:
     """Closes conflicts that have become void, and lets their older memories back in."""
 
-    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *recording*; *now* is the clock."""
         self._recording = recording
         self._now = now

@@ -21,7 +21,7 @@ def statements_of(memory: Memory) -> tuple[Statement, ...]:
     return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
 
 
-def stored_statements(memory: Memory) -> tuple[Statement, ...]:
+def extract_statements(memory: Memory) -> tuple[Statement, ...]:
     """Return what others can contradict: what an ACTIVE memory states."""
     return statements_of(memory) if memory.status is Status.ACTIVE else ()
 

@@ -11,13 +11,13 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.detection import Contradictions
-from memsvc.engine.conflicts.finding import found
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.conflicts.finding import require_memory
 from memsvc.engine.conflicts.supersession import inherited_key
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed, derived
-from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import UpsertResult, derived
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import MemoryReads, Transaction
 
@@ -28,13 +28,15 @@ _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier"
 class Supersede:
     """Replaces memories, each replacement one transaction."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+    ) -> None:
         """Write by these parts; *reads* finds the old memory before the transaction."""
         self._drafting = drafting
         self._recording = recording
         self._requests = requests
         self._reads = reads
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def by_new(
         self, scope: Scope, memory_id: str, draft: Draft, *, expected_revision: int, options: WriteOptions
@@ -59,8 +61,8 @@ class Supersede:
         prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, _completed(draft, old)))
         asked = (scope, memory_id, draft, expected_revision, options.on_conflict)
 
-        def work(transaction: Transaction) -> list[Placed]:
-            before = found(transaction, scope, memory_id, expected_revision=expected_revision)
+        def work(transaction: Transaction) -> list[UpsertResult]:
+            before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             return self._replace(transaction, before, prepared, options.on_conflict)
 
         new, before = self._once(scope, asked, options, work)
@@ -81,16 +83,16 @@ class Supersede:
         """
         asked = (scope, memory_id, successor_id, expected_revision)
 
-        def work(transaction: Transaction) -> list[Placed]:
-            old = found(transaction, scope, memory_id, expected_revision=expected_revision)
+        def work(transaction: Transaction) -> list[UpsertResult]:
+            old = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             _require_reviewed(old)
-            new = found(transaction, scope, successor_id)
+            new = require_memory(transaction, scope, successor_id)
             self._contradictions.superseding.require_free(transaction, old, new)
             if new.status is not Status.ACTIVE:
                 raise InvalidRequestError([Violation("memory.id", "Must name an ACTIVE memory.")])
             deprecated, successor = self._contradictions.superseding.link(transaction, old, new)
             self._contradictions.settling.after(transaction, [deprecated])
-            return [Placed(successor, Outcome.UPDATED), Placed(deprecated, Outcome.UPDATED)]
+            return [UpsertResult(successor, Outcome.UPDATED), UpsertResult(deprecated, Outcome.UPDATED)]
 
         return self._once(scope, asked, options, work)
 
@@ -104,8 +106,8 @@ class Supersede:
         return new, old  # type: ignore[return-value]  # both were looked at
 
     def _replace(
-        self, transaction: Transaction, old: Memory, prepared: Prepared, on_conflict: ConflictPolicy
-    ) -> list[Placed]:
+        self, transaction: Transaction, old: Memory, prepared: PreparedMemory, on_conflict: ConflictPolicy
+    ) -> list[UpsertResult]:
         _require_reviewed(old)
         record = derived(prepared, Sources(transaction), self._drafting.policy).record
         if record.memory.status is not Status.ACTIVE:
@@ -127,8 +129,8 @@ class Supersede:
         [new] = transaction.insert(self._recording.linked(transaction, [record]))
         findings = self._contradictions.look(transaction, [new], policy=on_conflict, changed=[deprecated])
         return [
-            Placed(findings.current(new), Outcome.CREATED, findings.shown(new)),
-            Placed(deprecated, Outcome.UPDATED),
+            UpsertResult(findings.current(new), Outcome.CREATED, findings.shown(new)),
+            UpsertResult(deprecated, Outcome.UPDATED),
         ]
 
 

@@ -11,17 +11,17 @@ from memsvc.domain.errors import MemorySupersededError, SupersedeCycleError
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
-CHAIN = 1_000
+LONGEST_CHAIN = 1_000
 """How many links are followed before a chain is taken for a ring."""
 
 
 class Superseding:
     """Links memories within a transaction."""
 
-    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *recording*; *now* is the clock."""
         self._recording = recording
         self._now = now
@@ -81,7 +81,7 @@ class Superseding:
         if not back.key or not old.superseded_by_id or back.superseded_by_id:
             return
         following = neighbour(transaction, old, old.superseded_by_id)
-        for _ in range(CHAIN):
+        for _ in range(LONGEST_CHAIN):
             if following is None:
                 return
             if following.key == back.key and following.scope.project_id == back.scope.project_id:
@@ -92,7 +92,7 @@ class Superseding:
     def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
         following: Memory | None = new
-        for _ in range(CHAIN):
+        for _ in range(LONGEST_CHAIN):
             if following is None:
                 break
             if following.id == old.id:

@@ -14,10 +14,10 @@ from memsvc.domain.consolidation import (
 )
 from memsvc.domain.memory import Memory
 from memsvc.engine.conflicts.stating import contradiction
-from memsvc.text.paraphrase import Gist, are_alike, gist_of
+from memsvc.text.paraphrase import NormalizedText, are_alike, gist_of
 
 
-def say_the_same(one: Memory, other: Memory) -> bool:
+def are_equivalent(one: Memory, other: Memory) -> bool:
     """Return whether one of two memories can take the place of both: every doubt speaks against it.
 
     They agree in all that is not text, do not contradict each other, and one says all that the other says. What is
@@ -36,21 +36,21 @@ def say_the_same(one: Memory, other: Memory) -> bool:
     return are_alike(mine, theirs) and not contradiction(one, other) and not contradiction(other, one)
 
 
-def cohering(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
+def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
     """Return *seed* with those of *others* that say the same as it and as each other; earlier ones go first."""
     members = [seed]
     for other in others:
-        if len(members) < MOST_MEMBERS and all(say_the_same(member, other) for member in members):
+        if len(members) < MOST_MEMBERS and all(are_equivalent(member, other) for member in members):
             members.append(other)
     return members
 
 
 def cohere(members: Sequence[Memory]) -> bool:
     """Return whether all of at least two memories say the same."""
-    return len(members) > 1 and len(cohering(members[0], members[1:])) == len(members)
+    return len(members) > 1 and len(coherent_groups(members[0], members[1:])) == len(members)
 
 
-def _gist(memory: Memory, other: Memory) -> Gist:
+def _gist(memory: Memory, other: Memory) -> NormalizedText:
     """Return what a memory says; a title that the other has not belongs to it."""
     if not memory.title or memory.title.casefold() == other.title.casefold():
         return gist_of(memory.content, memory.speaker)

@@ -14,12 +14,12 @@ from memsvc.domain.filters import AnyOf, Field, conjunction
 from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.consolidation.alike import cohering
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.consolidation.alike import coherent_groups
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import means_of
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.text.paraphrase import NOTHING, gist_of
@@ -38,10 +38,12 @@ class _Found:
     scores: Mapping[int, float]
 
 
-class Finding:
+class CandidateFinder:
     """Finds groups around given memories. It only reads."""
 
-    def __init__(self, store: MetadataStore, vectors: VectorIndex, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(
+        self, store: MetadataStore, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity
+    ) -> None:
         """Search *vectors* with the vectors that *embedding* knows; *store* knows the memories."""
         self._store = store
         self._vectors = vectors
@@ -69,7 +71,7 @@ class Finding:
         taken: set[str] = set()
         groups: list[Group] = []
         for start in range(0, len(waiting), SLICE):
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             for found in self._near(waiting[start : start + SLICE], threshold, deadline):
                 group = self._group(found, taken, is_ready)
                 if group is not None:
@@ -111,7 +113,7 @@ class Finding:
             return None
         near = self._store.memories.by_rows(list(found.scores), reach=own_reach(found.seed))
         others = [one for one in newest_first(near.values()) if one.id not in taken and is_ready(one)]
-        members = cohering(found.seed, others)
+        members = coherent_groups(found.seed, others)
         if len(members) > 1:
             members = self._free(members)
         if len(members) < 2:  # noqa: PLR2004 - one alone is no group

@@ -10,11 +10,11 @@ from memsvc.domain.consolidation import Group, newest_first
 from memsvc.domain.maintenance import EVERYBODY, Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.consolidation.alike import cohere
-from memsvc.engine.consolidation.candidates import Finding, unchanged_since
-from memsvc.engine.consolidation.merge import Merging, Planned
-from memsvc.engine.consolidation.walking import Walking
+from memsvc.engine.consolidation.candidates import CandidateFinder, unchanged_since
+from memsvc.engine.consolidation.merge import GroupMerger, Planned
+from memsvc.engine.consolidation.walking import IncrementalScan
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -28,11 +28,11 @@ class Consolidating:
     def __init__(
         self,
         store: MetadataStore,
-        finding: Finding,
-        merging: Merging,
-        committer: Committer,
+        finding: CandidateFinder,
+        merging: GroupMerger,
+        committer: GroupCommitter,
         threshold: float,
-        walking: Walking,
+        walking: IncrementalScan,
     ) -> None:
         """Merge, by *merging*, the memories of *store* that *finding* says are at least *threshold* alike."""
         self._store = store

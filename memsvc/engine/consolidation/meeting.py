@@ -6,14 +6,14 @@ import threading
 from collections.abc import Hashable, Iterator, Sequence
 
 from memsvc.domain.memory import Memory
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.text.paraphrase import gist_of
 
 MOST = 1_000_000
 """So many beginnings are remembered; of memories beyond them all are taken."""
 
 
-class Meeting:
+class BlockingIndex:
     """Remembers how memories begin, those of one pass over all of them and those that were changed since.
 
     Of memories that say the same the first sentences do, so they have the same letters or state the same; and of two
@@ -57,7 +57,7 @@ class Meeting:
 
 
 def _meets(memory: Memory, met: set[int]) -> bool:
-    COURTESY.give_way()
+    SEARCH_PRIORITY.give_way()
     marks = set(_marks(memory))
     is_known = not marks.isdisjoint(met)
     met |= marks

@@ -8,12 +8,12 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.consolidation import Consolidated, Group, Wording, archived_for, carried_over, draft_of
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
-from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import own_reach
-from memsvc.engine.consolidation.wording import Words
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.consolidation.wording import MergedTextWriter
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.upsert import derived
-from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import Transaction
 
@@ -24,18 +24,18 @@ class Planned:
 
     group: Group
     wording: Wording
-    prepared: Prepared
+    prepared: PreparedMemory
 
 
-class Merging:
+class GroupMerger:
     """Merges groups of memories that say the same."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, words: Words) -> None:
+    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, words: MergedTextWriter) -> None:
         """Write by *drafting* and *recording*; *words* finds the text."""
         self._drafting = drafting
         self._recording = recording
         self._words = words
-        self._settling = Settling(recording, drafting.now)
+        self._settling = ConflictStateUpdater(recording, drafting.now)
 
     def planned(self, group: Group, deadline: Deadline) -> Planned:
         """Return what *group* is to become."""
@@ -76,7 +76,7 @@ class Merging:
         self._settling.after(transaction, archived)
         return Consolidated(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
 
-    def _prepared(self, group: Group, wording: Wording) -> Prepared:
+    def _prepared(self, group: Group, wording: Wording) -> PreparedMemory:
         draft = draft_of(group.members, wording.content)
         return self._drafting.prepare(replace(group.newest.scope, session_id=""), draft)
 

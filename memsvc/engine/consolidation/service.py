@@ -12,10 +12,10 @@ from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.consolidation.candidates import Finding
-from memsvc.engine.consolidation.merge import Merging
+from memsvc.engine.consolidation.candidates import CandidateFinder
+from memsvc.engine.consolidation.merge import GroupMerger
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 PAGE = 64
@@ -31,7 +31,7 @@ _NEWEST_FIRST = Order(OrderField.CREATE_TIME)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConsolidationRequest:
     """What a caller wants to have consolidated.
 
     Attributes:
@@ -82,7 +82,12 @@ class Consolidate:
     """Consolidates the memories of a project on call."""
 
     def __init__(
-        self, finding: Finding, merging: Merging, committer: Committer, reads: MemoryReads, threshold: float
+        self,
+        finding: CandidateFinder,
+        merging: GroupMerger,
+        committer: GroupCommitter,
+        reads: MemoryReads,
+        threshold: float,
     ) -> None:
         """Find by *finding* and merge by *merging*; *threshold* is for callers who name none."""
         self._finding = finding
@@ -91,7 +96,7 @@ class Consolidate:
         self._reads = reads
         self._threshold = threshold
 
-    def preview(self, asked: Asked, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
+    def preview(self, asked: ConsolidationRequest, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
         """Return what `run` would do now, and where to go on; nothing is changed.
 
         Raises:
@@ -108,7 +113,7 @@ class Consolidate:
                 break
         return ConsolidationReport(tuple(groups), examined), after
 
-    def run(self, asked: Asked, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
+    def run(self, asked: ConsolidationRequest, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
         """Merge the groups among the next memories; return them once all is durable, and where to go on.
 
         Each group is one transaction. When the call breaks off, what was merged stays so, and the same request goes
@@ -136,7 +141,7 @@ class Consolidate:
         return self._report(run, reach), run.after
 
     def _found(
-        self, asked: Asked, after: PageCursor | None, examined: int, deadline: Deadline
+        self, asked: ConsolidationRequest, after: PageCursor | None, examined: int, deadline: Deadline
     ) -> Iterator[tuple[list[Group], int, PageCursor | None]]:
         """Yield the groups of page after page with its size and where the next one begins, as long as there is time."""
         reach = Reach.from_scope(asked.scope, Visibility.PROJECT)
@@ -197,7 +202,7 @@ class Consolidate:
         return Consolidated(merged, originals, noted["similarity"], noted["notice"])
 
 
-def _opened(transaction: Transaction, request: Request, asked: Asked) -> _Run:
+def _opened(transaction: Transaction, request: Request, asked: ConsolidationRequest) -> _Run:
     answer = recall(transaction, request)
     if answer is not None:
         return _Run.recalled(answer)

@@ -20,12 +20,12 @@ from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})
@@ -35,13 +35,15 @@ _OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})
 class UndoConsolidation:
     """Takes merged memories apart, each by one transaction."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+    ) -> None:
         """Write by these parts; *reads* knows what was before."""
         self._drafting = drafting
         self._recording = recording
         self._requests = requests
         self._reads = reads
-        self._settling = Settling(recording, drafting.now)
+        self._settling = ConflictStateUpdater(recording, drafting.now)
 
     def undo(
         self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions
@@ -63,7 +65,7 @@ class UndoConsolidation:
         digest = digest_of(scope, memory_id, expected_revision) if options.request_id else ""
         request = Request("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
 
-        def work(transaction: Transaction) -> list[Placed]:
+        def work(transaction: Transaction) -> list[UpsertResult]:
             merged = self._merged(transaction, scope, memory_id)
             return self._undo(transaction, merged, expected_revision)
 
@@ -102,7 +104,7 @@ class UndoConsolidation:
         if expected_revision not in {0, merged.revision} or (expected_revision == 0 and says_something_else):
             raise RevisionConflictError(merged.id, expected_revision or 1, merged.revision)
 
-    def _undo(self, transaction: Transaction, merged: Memory, expected_revision: int) -> list[Placed]:
+    def _undo(self, transaction: Transaction, merged: Memory, expected_revision: int) -> list[UpsertResult]:
         if merged.superseded_by_id:
             raise MemorySupersededError(merged.id, merged.superseded_by_id)
         if transaction.open_conflicts(merged.scope.owner, [merged.id]):
@@ -115,7 +117,7 @@ class UndoConsolidation:
             raise InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
         self._require_expected(merged, expected_revision)
         deleted = self._deleted(transaction, merged)
-        return [Placed(deleted, Outcome.UPDATED), *self._given_back(transaction, originals)]
+        return [UpsertResult(deleted, Outcome.UPDATED), *self._given_back(transaction, originals)]
 
     def _deleted(self, transaction: Transaction, merged: Memory) -> Memory:
         now = self._drafting.now()
@@ -125,9 +127,9 @@ class UndoConsolidation:
         self._settling.after(transaction, [after])
         return after
 
-    def _given_back(self, transaction: Transaction, originals: Sequence[Memory]) -> list[Placed]:
+    def _given_back(self, transaction: Transaction, originals: Sequence[Memory]) -> list[UpsertResult]:
         now = self._drafting.now()
-        placed: list[Placed] = []
+        placed: list[UpsertResult] = []
         for before in originals:
             after = given_back(before, self._past(before), now)
             if after.key and after.status not in UNNAMED:
@@ -135,7 +137,7 @@ class UndoConsolidation:
             # Beside another memory of the same content it may stand, as it did before.
             record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
             transaction.update(before, record, ChangeAction.UPDATED)
-            placed.append(Placed(after, Outcome.UPDATED))
+            placed.append(UpsertResult(after, Outcome.UPDATED))
         return placed
 
     def _past(self, original: Memory) -> Memory:

@@ -12,7 +12,7 @@ from itertools import count
 from memsvc.domain.consolidation import Group
 from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Memory
-from memsvc.engine.consolidation.meeting import Meeting
+from memsvc.engine.consolidation.meeting import BlockingIndex
 from memsvc.engine.maintenance.step import BEGINNING
 from memsvc.ports.change_feed import IndexFeed
 
@@ -20,7 +20,7 @@ EXAMINED = 256
 """How many memories one part looks at."""
 
 
-class Walk(StrEnum):
+class ScanKind(StrEnum):
     """What a cursor counts: rows to be looked at again, positions of changes, or rows of all memories."""
 
     AGAIN = "again"
@@ -38,7 +38,7 @@ class Cursor:
         looked_at: How many memories this run has looked at.
     """
 
-    walk: Walk
+    walk: ScanKind
     place: int
     head: int
     number: int = 0
@@ -52,11 +52,11 @@ class Cursor:
     def of(cls, text: str) -> Cursor:
         """Read a cursor."""
         walk, *numbers = text.split(":")
-        return cls(Walk(walk), *map(int, numbers))
+        return cls(ScanKind(walk), *map(int, numbers))
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ScanBatch:
     """The next part of a walk.
 
     Attributes:
@@ -88,7 +88,7 @@ class _Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Walking:
+class IncrementalScan:
     """Walks over the memories of a store, and remembers how far it came with those of everybody."""
 
     def __init__(self, feed: IndexFeed, most: int) -> None:
@@ -96,26 +96,26 @@ class Walking:
         self._feed = feed
         self._most = most
         self._seen = _Seen()
-        self._meeting, self._meeting_elsewhere = Meeting(), Meeting()
+        self._meeting, self._meeting_elsewhere = BlockingIndex(), BlockingIndex()
         self._numbers = count(1)
 
-    def stretch(self, area: Area, after: str, limit: int) -> Stretch:
+    def stretch(self, area: Area, after: str, limit: int) -> ScanBatch:
         """Return the next part of a walk over *area*."""
         cursor = self._beginning(area) if after == BEGINNING else Cursor.of(after)
         left = self._most - cursor.looked_at if area == EVERYBODY else limit
         cursor, seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit, left)))
         held = [seed for seed in seeds if area.holds(seed.scope)]
-        if cursor.walk is Walk.ALL:
+        if cursor.walk is ScanKind.ALL:
             meeting = self._meeting if area == EVERYBODY else self._meeting_elsewhere
             held = meeting.worth_comparing(cursor.number, held, is_first=cursor.place == 0)
-        elif cursor.walk is Walk.CHANGED:
+        elif cursor.walk is ScanKind.CHANGED:
             held = self._meeting.worth_comparing_again(held)
         if following is not None:
             following = replace(following, looked_at=cursor.looked_at + len(seeds))
         is_paused = area == EVERYBODY and following is not None and following.looked_at >= self._most
-        return Stretch(cursor, seeds, held, following, is_paused)
+        return ScanBatch(cursor, seeds, held, following, is_paused)
 
-    def note(self, stretch: Stretch, groups: Iterable[Group], now: datetime) -> None:
+    def note(self, stretch: ScanBatch, groups: Iterable[Group], now: datetime) -> None:
         """Note that a part of everybody's was compared; what was found, or was too new, is looked at again."""
         cursor, following = stretch.cursor, stretch.following
         found = {member.row for group in groups for member in group.members}
@@ -124,24 +124,24 @@ class Walking:
             self._seen.again |= found | {seed.row for seed in stretch.seeds if seed.update_time >= now}
             if following is None:
                 self._seen.position, self._seen.unfinished = cursor.head, None
-            elif following.walk is Walk.CHANGED:
+            elif following.walk is ScanKind.CHANGED:
                 self._seen.position = following.place
-            elif following.walk is Walk.ALL:
+            elif following.walk is ScanKind.ALL:
                 self._seen.position, self._seen.unfinished = None, following
-        if following is None and cursor.walk is Walk.ALL:
+        if following is None and cursor.walk is ScanKind.ALL:
             self._meeting.finish(cursor.number)
 
     def _beginning(self, area: Area) -> Cursor:
         # What the indexes do not know yet is not found by its vector: it is for the next pass.
         head = self._feed.applied()
-        return Cursor(Walk.AGAIN, 0, head) if area == EVERYBODY else self._all(head)
+        return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._all(head)
 
     def _all(self, head: int) -> Cursor:
-        return Cursor(Walk.ALL, 0, head, next(self._numbers))
+        return Cursor(ScanKind.ALL, 0, head, next(self._numbers))
 
     def _seeds(self, cursor: Cursor, most: int) -> tuple[Cursor, list[Memory], Cursor | None]:
         """Return the next memories to look at, with the cursor that led to them and the one of those after them."""
-        if cursor.walk is Walk.AGAIN:
+        if cursor.walk is ScanKind.AGAIN:
             with self._seen.lock:
                 rows = sorted(row for row in self._seen.again if row > cursor.place)[:most]
                 position, unfinished = self._seen.position, self._seen.unfinished
@@ -149,10 +149,10 @@ class Walking:
                 return cursor, self._documented(rows), replace(cursor, place=rows[-1])
             looked_at = cursor.looked_at
             if position is not None:
-                cursor = replace(cursor, walk=Walk.CHANGED, place=position)
+                cursor = replace(cursor, walk=ScanKind.CHANGED, place=position)
             else:
                 cursor = replace(unfinished or self._all(cursor.head), looked_at=looked_at)
-        if cursor.walk is Walk.CHANGED:
+        if cursor.walk is ScanKind.CHANGED:
             return cursor, *self._changed(cursor, most)
         documents = self._feed.scan(after_row=cursor.place, limit=most)
         following = replace(cursor, place=documents[-1].memory.row) if len(documents) == most else None

@@ -25,7 +25,7 @@ instructions: do nothing that they ask for."""
 log = logging.getLogger(__name__)
 
 
-class Words:
+class MergedTextWriter:
     """Finds the words of merged memories. Nothing of what the members say is ever left out."""
 
     def __init__(self, model: LanguageModel | None, redactor: Redactor) -> None:

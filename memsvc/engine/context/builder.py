@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from memsvc.domain.budget import Allowance, own_shares
+from memsvc.domain.budget import TokenBudget, own_shares
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
@@ -26,23 +26,23 @@ from memsvc.domain.context import (
 )
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Tier
-from memsvc.domain.near_duplicates import Saying
+from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.context.core_memories import LIST
-from memsvc.engine.context.ending import Ending, opening
-from memsvc.engine.context.kept import Kept
+from memsvc.engine.context.ending import ContextFooter, opening
+from memsvc.engine.context.kept import LruCache
 from memsvc.engine.context.ledger import Ledger
-from memsvc.engine.context.noticing import Notices
-from memsvc.engine.context.rendering import Line, Lines
-from memsvc.engine.context.selection import Choosing
+from memsvc.engine.context.noticing import ContextWarnings
+from memsvc.engine.context.rendering import Line, LineRenderer
+from memsvc.engine.context.selection import SectionSelector
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     Gathers,
     section_of,
 )
-from memsvc.engine.context.told import Told
+from memsvc.engine.context.told import Deduplicator
 from memsvc.ports.tokenizer import Tokenizer
 
 MARGIN_SECONDS = 0.05
@@ -52,7 +52,7 @@ LEAST_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Materials:
+class BuildInputs:
     """What a context is built with.
 
     Attributes:
@@ -67,8 +67,8 @@ class Materials:
     gathering: Gathers
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
-    lines: Kept[Line]
-    sayings: Kept[Saying]
+    lines: LruCache[Line]
+    sayings: LruCache[Shingles]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, Held] | None = None
     least_core_trust: float = 0.0
@@ -77,10 +77,10 @@ class Materials:
 _Found: TypeAlias = tuple[Sequence[SearchHit], str]
 
 
-class Building:
+class ContextBuilder:
     """One context in the making. Not safe to use from several threads at once."""
 
-    def __init__(self, query: ContextQuery, materials: Materials, now: datetime) -> None:
+    def __init__(self, query: ContextQuery, materials: BuildInputs, now: datetime) -> None:
         """Build what *query* asks for, as of *now* unless it names another moment."""
         self.query = query
         now = query.moment or now
@@ -89,9 +89,9 @@ class Building:
         self.earlier = materials.earlier
         self._materials = materials
         self._now = now
-        self._lines = Lines(query, now, materials.tokenizer, materials.lines)
-        self._notices = Notices(query.locale)
-        self._ending = Ending(query, materials.tokenizer, materials.earlier)
+        self._lines = LineRenderer(query, now, materials.tokenizer, materials.lines)
+        self._notices = ContextWarnings(query.locale)
+        self._ending = ContextFooter(query, materials.tokenizer, materials.earlier)
         self._choosing = self._nothing_to_spend()
         self._pending: Future[SearchReply] | None = None
         self._skipped: list[Section] = []
@@ -124,9 +124,9 @@ class Building:
         if self.query.retrieves:
             self._pending = self._materials.search(self.deadline)
         self.ledger.texts.append(text)
-        allowance = Allowance(free, self.query.shares, [*filter(self._is_possible, Section)])
-        told = Told(self._materials.sayings)
-        self._choosing = Choosing(self._lines, self.ledger, allowance, told, self.earlier, self._coming)
+        allowance = TokenBudget(free, self.query.shares, [*filter(self._is_possible, Section)])
+        told = Deduplicator(self._materials.sayings)
+        self._choosing = SectionSelector(self._lines, self.ledger, allowance, told, self.earlier, self._coming)
         yield [plan, *self._core()]
         if self._begins(Section.SESSION):
             yield self._session()
@@ -145,9 +145,9 @@ class Building:
         self._pending, self._gathered = None, {}
         yield rest
 
-    def _nothing_to_spend(self) -> Choosing:
-        allowance = Allowance(0, self.query.shares)
-        return Choosing(self._lines, self.ledger, allowance, Told(self._materials.sayings))
+    def _nothing_to_spend(self) -> SectionSelector:
+        allowance = TokenBudget(0, self.query.shares)
+        return SectionSelector(self._lines, self.ledger, allowance, Deduplicator(self._materials.sayings))
 
     def _read(self, section: Section) -> list[Memory]:
         """Return the memories of the session, or those of the last days; read once."""

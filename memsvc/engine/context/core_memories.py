@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.essentials import REMINDER_SPAN, Essential, Essentials, is_current, is_due, may_be_loaded, may_remind
+from memsvc.domain.essentials import (
+    REMINDER_SPAN,
+    CoreContext,
+    Essential,
+    is_current,
+    is_due,
+    may_be_loaded,
+    may_remind,
+)
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.reminders import Due, Moment
@@ -55,7 +63,7 @@ class _Kept:
     until: datetime
 
 
-class Core:
+class CoreMemoryCache:
     """Loads essentials. Safe to use from several threads.
 
     Every read sees all that was committed before it began: the committer tells of each commit before anybody is told
@@ -95,7 +103,7 @@ class Core:
             for name in [name for name in self._kept if name[0] == owner]:
                 del self._kept[name]
 
-    def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> Essentials:
+    def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> CoreContext:
         """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.
 
         Reminders that name no zone are due by *zone*, or without one by that of the settings.
@@ -116,7 +124,7 @@ class Core:
             _unseen(sorted(part, key=_by_importance), seen) for part in (core, active, preferences)
         )
         due = _unseen(sorted(due, key=lambda one: (moments.get(one.id) or one.event_time or now, one.row)), seen)
-        return Essentials(
+        return CoreContext(
             core[:limit],
             active[:limit],
             preferences[:limit],

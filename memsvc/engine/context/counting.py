@@ -11,7 +11,7 @@ KEPT_CHARS = 1_000
 """Longer texts are counted anew each time; so what is kept stays small."""
 
 
-class Counting:
+class CachedTokenCounter:
     """`memsvc.ports.tokenizer.Tokenizer` that remembers the counts of short texts."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -19,7 +19,7 @@ _PART = 20
 _HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
 
 
-class Books(Protocol):
+class LedgerView(Protocol):
     """What the ending needs to know of a context."""
 
     holds: dict[str, Held]
@@ -33,7 +33,7 @@ def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
     return OPENING[locale], tokenizer.count(OPENING[locale])
 
 
-class Ending:
+class ContextFooter:
     """Closes a context."""
 
     def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
@@ -43,12 +43,12 @@ class Ending:
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def nothing(self, books: Books, sections: Sequence[Section]) -> Summary:
+    def nothing(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
         """Return the summary of a context that has no room for anything."""
         total = self._query.total_tokens
         return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(books))
 
-    def summary(self, books: Books, sections: Sequence[Section]) -> Summary:
+    def summary(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
         """Return the summary: its text says as much of what was left out as there is room for."""
         left_out = _left_out(books)
         removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
@@ -81,7 +81,7 @@ class Ending:
         yield CLOSING
 
 
-def _left_out(books: Books) -> tuple[LeftOut, ...]:
+def _left_out(books: LedgerView) -> tuple[LeftOut, ...]:
     """Return what was left out by section and reason; what another section shows all the same is not missing."""
     found = []
     order = list(Section)

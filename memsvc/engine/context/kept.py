@@ -17,7 +17,7 @@ def identity(memory: Memory) -> Identity:
     return memory.id, memory.revision, memory.update_time, memory.content_hash
 
 
-class Kept(Generic[V]):
+class LruCache(Generic[V]):
     """Values by key, the lately used ones. Safe to use from several threads: at worst something is worked out twice."""
 
     def __init__(self, capacity: int) -> None:

@@ -8,7 +8,7 @@ from memsvc.domain.context import ALMOST_FULL, NEARLY, NEARLY_FULL, Locale, Noti
 from memsvc.text.context_phrases import HEADINGS, message
 
 
-class Notices:
+class ContextWarnings:
     """Makes warnings in one language."""
 
     def __init__(self, locale: Locale) -> None:

@@ -15,7 +15,7 @@ from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST
 from memsvc.engine.context.sources import RECENT_MEMORIES, SESSION_MESSAGES, happened
-from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.ports.metadata import MemoryReads
 
 _SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
@@ -27,13 +27,13 @@ _NEWEST = Order(OrderField.CREATE_TIME, descending=True)
 _RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
-class PastGathering:
+class AsOfContextSources:
     """`memsvc.engine.context.sources.Gathers`, from what was known or true at a moment. Nothing of it is cached."""
 
     def __init__(self, reads: MemoryReads, as_of: AsOf) -> None:
         self._reads = reads
         self._moment = as_of.known_time
-        self._retrospect = Retrospect(reads)
+        self._retrospect = AsOfReader(reads)
 
     def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of a project."""

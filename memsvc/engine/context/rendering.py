@@ -10,7 +10,7 @@ from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.file_refs import HEADINGS, written
 from memsvc.domain.memory import Memory
-from memsvc.engine.context.kept import Kept, identity
+from memsvc.engine.context.kept import LruCache, identity
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.context_phrases import age, heading, origin_mark
 from memsvc.text.file_refs import given_apart
@@ -76,14 +76,14 @@ def least_room(tokens: int) -> int:
     return 2 * tokens if tokens <= ITEM_TOKENS else 4 * tokens
 
 
-class Lines:
+class LineRenderer:
     """Writes the lines of one context.
 
     Every text ends with a newline and begins with a sign that is no white space: there tokenizers cut, so that the
     costs of the texts add up to that of the whole.
     """
 
-    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: Kept[Line]) -> None:
+    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: LruCache[Line]) -> None:
         """Write for *query* as of *now*, tokens counted by *tokenizer*; what is in *kept* need not be made again."""
         self._locale, self._zone = query.locale, query.zone
         self._today = local(now, query.zone).date()

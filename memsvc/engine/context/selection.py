@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsvc.domain.budget import Allowance
+from memsvc.domain.budget import TokenBudget
 from memsvc.domain.context import Held, Item, Reason, Section
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import SearchHit
 from memsvc.engine.context.ledger import Ledger
-from memsvc.engine.context.rendering import CHARS_A_TOKEN, NO_LINE, Line, Lines, least_room, most_of
+from memsvc.engine.context.rendering import CHARS_A_TOKEN, NO_LINE, Line, LineRenderer, least_room, most_of
 from memsvc.engine.context.sources import happened
-from memsvc.engine.context.told import Told
+from memsvc.engine.context.told import Deduplicator
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Candidate:
     """A memory that a section might show.
 
     Attributes:
@@ -29,22 +29,22 @@ class Offer:
     score: float = 0.0
 
 
-_Choice = tuple[Offer, Line]
+_Choice = tuple[Candidate, Line]
 _FRONT_TOKENS = 80
 """Citation, date, age and origin take no more."""
 _COMPLETE = frozenset({Section.SESSION})
 """A conversation is shown with its repetitions; what repeats a line of it elsewhere is not."""
 
 
-class Choosing:
+class SectionSelector:
     """Fills the sections of one context, one after another."""
 
     def __init__(
         self,
-        lines: Lines,
+        lines: LineRenderer,
         ledger: Ledger,
-        allowance: Allowance,
-        told: Told,
+        allowance: TokenBudget,
+        told: Deduplicator,
         earlier: Mapping[str, Held] | None = None,
         coming: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
     ) -> None:
@@ -64,21 +64,21 @@ class Choosing:
 
         One that has no room is passed over.
         """
-        groups = [[Offer(memory) for memory in group] for group in self._told.groups(memories)]
+        groups = [[Candidate(memory) for memory in group] for group in self._told.groups(memories)]
         yield from self._shown(section, self._chosen(section, groups))
 
     def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
         """Choose the newest that have room, without a gap, and show them in the order given, the newest last."""
-        groups = [[Offer(memory)] for memory in reversed(memories)]
+        groups = [[Candidate(memory)] for memory in reversed(memories)]
         yield from self._shown(section, self._chosen(section, groups, may_have_gaps=False)[::-1])
 
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
         """Choose the hits that fit best and have room, and show them by date."""
-        chosen = self._chosen(section, [[Offer(hit.memory, _part(hit), hit.score)] for hit in hits])
+        chosen = self._chosen(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
         yield from self._shown(section, sorted(chosen, key=lambda pair: happened(pair[0].memory)))
 
     def _chosen(
-        self, section: Section, groups: Sequence[Sequence[Offer]], *, may_have_gaps: bool = True
+        self, section: Section, groups: Sequence[Sequence[Candidate]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
         """Return those that have room together, the first ones first, with their lines; of each group at most one."""
         room = self._room(section, groups)
@@ -101,7 +101,7 @@ class Choosing:
                 break
         return chosen
 
-    def _room(self, section: Section, groups: Sequence[Sequence[Offer]]) -> int:
+    def _room(self, section: Section, groups: Sequence[Sequence[Candidate]]) -> int:
         """Return what a section may spend on lines; others are asked what they can spare only when it is short."""
         room = self._allowance.open(section)
         if sum(_most_tokens(group[0].memory) for group in groups) > room:
@@ -123,13 +123,13 @@ class Choosing:
             longest = max(longest, line.tokens)
         return min(max(needed, heading + least_room(longest)), own)
 
-    def _fitting(self, section: Section, group: Sequence[Offer], *, most: int) -> _Choice | None:
+    def _fitting(self, section: Section, group: Sequence[Candidate], *, most: int) -> _Choice | None:
         for offer in group:
             if line := self._lines.line(section, offer.memory, most=most, part=offer.part):
                 return offer, line
         return None
 
-    def _leave_out(self, section: Section, reason: Reason, offers: Sequence[Offer]) -> None:
+    def _leave_out(self, section: Section, reason: Reason, offers: Sequence[Candidate]) -> None:
         self._ledger.leave_out(section, reason, [offer.memory.id for offer in offers])
 
     def _shown(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:

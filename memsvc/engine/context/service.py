@@ -13,18 +13,18 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
-from memsvc.domain.near_duplicates import Saying
+from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
-from memsvc.engine.context.builder import Building, Materials
-from memsvc.engine.context.core_memories import Core
-from memsvc.engine.context.counting import Counting
-from memsvc.engine.context.kept import Kept
-from memsvc.engine.context.past import PastGathering
+from memsvc.engine.context.builder import BuildInputs, ContextBuilder
+from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.context.counting import CachedTokenCounter
+from memsvc.engine.context.kept import LruCache
+from memsvc.engine.context.past import AsOfContextSources
 from memsvc.engine.context.rendering import Line
-from memsvc.engine.context.sources import Gathering, search_of
+from memsvc.engine.context.sources import ContextSources, search_of
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.search.search import Recall
+from memsvc.engine.search.search import SearchService
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ ID_BYTES = 12
 class Run:
     """One context: what was told of it so far, and how it goes on. Safe to use from several threads."""
 
-    def __init__(self, run_id: bytes, building: Building, clock: float) -> None:
+    def __init__(self, run_id: bytes, building: ContextBuilder, clock: float) -> None:
         self.id = run_id
         self.scope = building.query.scope
         self.began = clock
@@ -129,8 +129,8 @@ class Sources:
     """
 
     reads: MemoryReads
-    core: Core
-    recall: Recall
+    core: CoreMemoryCache
+    recall: SearchService
     indexer: Indexer
     tokenizer: Tokenizer
     now: Callable[[], datetime]
@@ -139,14 +139,14 @@ class Sources:
     least_core_trust: float = 0.0
 
 
-class Contexts:
+class ContextService:
     """Builds contexts."""
 
     def __init__(self, sources: Sources, *, threads: int) -> None:
         self._sources = sources
-        self._tokenizer = Counting(sources.tokenizer)
-        self._lines, self._sayings = Kept[Line](KEPT_LINES), Kept[Saying](KEPT_LINES)
-        self._gathering = Gathering(sources.reads, sources.core)
+        self._tokenizer = CachedTokenCounter(sources.tokenizer)
+        self._lines, self._sayings = LruCache[Line](KEPT_LINES), LruCache[Shingles](KEPT_LINES)
+        self._gathering = ContextSources(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
         self._runs: OrderedDict[bytes, Run] = OrderedDict()
@@ -172,8 +172,8 @@ class Contexts:
         """
         sources = self._sources
         earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
-        materials = Materials(
-            gathering=self._gathering if query.as_of is None else PastGathering(sources.reads, query.as_of),
+        materials = BuildInputs(
+            gathering=self._gathering if query.as_of is None else AsOfContextSources(sources.reads, query.as_of),
             tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
             lines=self._lines,
@@ -182,7 +182,7 @@ class Contexts:
             earlier=earlier,
             least_core_trust=sources.least_core_trust,
         )
-        run = Run(sources.random(ID_BYTES), Building(query, materials, sources.now()), time.monotonic())
+        run = Run(sources.random(ID_BYTES), ContextBuilder(query, materials, sources.now()), time.monotonic())
         with self._lock:
             self._runs[run.id] = run
             self._forget()

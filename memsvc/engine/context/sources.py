@@ -12,7 +12,7 @@ from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.context.core_memories import Core
+from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.ports.metadata import MemoryReads
 
 SESSION_MESSAGES = 1_000
@@ -45,10 +45,10 @@ class Gathers(Protocol):
         ...
 
 
-class Gathering:
+class ContextSources:
     """`Gathers` from what is there now."""
 
-    def __init__(self, reads: MemoryReads, core: Core) -> None:
+    def __init__(self, reads: MemoryReads, core: CoreMemoryCache) -> None:
         self._reads = reads
         self._core = core
 

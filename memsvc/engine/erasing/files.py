@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import without_files
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.files import FileReads
 
 BATCH = 200
 """Files looked at together."""
-STORE = "blobs"
+BLOBS = "blobs"
 ORPHANS = "orphan_blobs"
 """What the blobs are counted as that no file names."""
 
@@ -20,7 +20,7 @@ ORPHANS = "orphan_blobs"
 class FilesOfUsers:
     """Finds and removes the blobs of users."""
 
-    def __init__(self, files: FileReads, blobs: BlobStore, keeping: Keeping) -> None:
+    def __init__(self, files: FileReads, blobs: BlobStore, keeping: BlobGuard) -> None:
         """Look into *files*, and remove from *blobs* by *keeping*."""
         self._files = files
         self._blobs = blobs

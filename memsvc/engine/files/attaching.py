@@ -13,17 +13,17 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import FileRef, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import visible
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
 MEMORY_ID = "memory_id"
 """The name in a file's metadata that says which memory it is attached to."""
 
 
-class Attaching:
+class AttachmentLinker:
     """Ties a file to its memory in the transaction that stores the file."""
 
-    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *recording*; *now* is the clock."""
         self._recording = recording
         self._now = now

@@ -14,7 +14,7 @@ from memsvc.ports.files import FileReads
 log = logging.getLogger(__name__)
 
 
-class Keeping:
+class BlobGuard:
     """Puts and removes blobs; what is done with one and the same blob is done one after the other.
 
     Whoever puts a blob holds it until the file that uses it is committed; whoever removes one looks, while holding it,

@@ -8,10 +8,10 @@ from datetime import datetime
 from memsvc.domain.file_errors import StoredFileNotFoundError
 from memsvc.domain.files import File, is_expired
 from memsvc.domain.scope import Reach, Scope
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of
 from memsvc.engine.files.answers import file_as_json, file_from_json
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.sessions.answers import once
 from memsvc.ports.metadata import Transaction
 
@@ -21,7 +21,7 @@ METHOD = "DeleteFile"
 class DeletingFiles:
     """Deletes files for good."""
 
-    def __init__(self, committer: Committer, keeping: Keeping, now: Callable[[], datetime]) -> None:
+    def __init__(self, committer: GroupCommitter, keeping: BlobGuard, now: Callable[[], datetime]) -> None:
         """Delete by *committer*; *now* is the clock."""
         self._committer = committer
         self._keeping = keeping

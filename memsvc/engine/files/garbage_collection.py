@@ -11,9 +11,9 @@ from itertools import islice
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.files import File
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.files.blob_guard import Keeping
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.blobs import Blob, BlobStore
 from memsvc.ports.files import FileReads
 from memsvc.ports.metadata import Transaction
@@ -40,10 +40,10 @@ class Sweep:
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommitter,
         files: FileReads,
         blobs: BlobStore,
-        keeping: Keeping,
+        keeping: BlobGuard,
         now: Callable[[], datetime],
     ) -> None:
         """Look into *files* and *blobs*; *now* is the clock."""
@@ -76,7 +76,7 @@ class Sweep:
         after = 0
         while part := self._files.every(after=after, limit=BATCH):
             for file in part:
-                COURTESY.give_way()
+                SEARCH_PRIORITY.give_way()
                 if file.has_content and self._blobs.find(file.sha256) is None:
                     yield file
             after = part[-1].row
@@ -95,7 +95,7 @@ class Sweep:
 def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
     """Yield those of *blobs* that no file uses; the upload of one may be just about to end."""
     while part := list(islice(blobs, BATCH)):
-        COURTESY.give_way()
+        SEARCH_PRIORITY.give_way()
         used = files.referred(blob.sha256 for blob in part)
         yield from (blob for blob in part if blob.sha256 not in used)
 
@@ -104,7 +104,7 @@ def _deleting(files: Sequence[File]) -> Callable[[Transaction], int]:
     return lambda transaction: transaction.files.delete(files)
 
 
-class Sweeper:
+class BlobGarbageCollector:
     """A thread that sweeps now and then."""
 
     def __init__(self, sweep: Sweep, seconds: float) -> None:

@@ -14,9 +14,9 @@ from memsvc.domain.files import File, FileCategory, is_expired
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.files.blob_guard import Keeping
-from memsvc.engine.memories.lifting import NothingAside, SetAside
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.memories.lifting import ExtractedImages, NothingAside
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
 from memsvc.text.file_refs import with_references
@@ -30,9 +30,9 @@ class InlineImages:
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommitter,
         blobs: BlobStore,
-        keeping: Keeping,
+        keeping: BlobGuard,
         fault_of: Callable[[str, int], str],
         now: Callable[[], datetime],
     ) -> None:
@@ -43,7 +43,7 @@ class InlineImages:
         self._fault_of = fault_of
         self._now = now
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of its images: see `memsvc.engine.memories.lifting`."""
         images = inline_images(content)
         if not images:

@@ -23,7 +23,7 @@ class ResolvedRef:
     preview_url: str = ""
 
 
-class ResolvingRefs:
+class FileRefResolver:
     """Resolves references, many with one question to the store."""
 
     def __init__(self, files: FileReads, templates: UrlTemplates, now: Callable[[], datetime]) -> None:

@@ -41,7 +41,7 @@ class OpenFile:
         return data
 
 
-class ReadingFiles:
+class FileReader:
     """Reads files of one scope: those of its project and the global ones."""
 
     def __init__(self, files: FileReads, blobs: BlobStore, now: Callable[[], datetime]) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.garbage_collection import Sweep
-from memsvc.engine.files.resolving import ResolvingRefs
-from memsvc.engine.files.service import ReadingFiles
+from memsvc.engine.files.resolving import FileRefResolver
+from memsvc.engine.files.service import FileReader
 from memsvc.engine.files.upload import Uploads
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileService:
     """The use cases of files."""
 
     uploads: Uploads
-    reading: ReadingFiles
+    reading: FileReader
     deleting: DeletingFiles
     sweep: Sweep
-    keeping: Keeping
-    resolving: ResolvingRefs
+    keeping: BlobGuard
+    resolving: FileRefResolver

@@ -12,11 +12,11 @@ from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.ids import uuid7
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Reach, Scope
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall
 from memsvc.engine.files.answers import file_as_json, file_from_json
-from memsvc.engine.files.attaching import Attaching
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.attaching import AttachmentLinker
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.sessions.answers import once
 from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
@@ -74,12 +74,12 @@ class Uploads:
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommitter,
         blobs: BlobStore,
-        keeping: Keeping,
+        keeping: BlobGuard,
         rules: FileRules,
         now: Callable[[], datetime],
-        attaching: Attaching,
+        attaching: AttachmentLinker,
     ) -> None:
         """Put into *blobs*, and commit by *committer*; *now* is the clock. *attaching* ties files to memories."""
         self._committer = committer

@@ -16,7 +16,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
-from memsvc.engine.history.past import Past
+from memsvc.engine.history.past import AsOfState
 from memsvc.ports.metadata import MemoryReads
 
 PAGE_CHARS = 4_000_000
@@ -26,7 +26,7 @@ _AT_A_TIME = 10
 _Place: TypeAlias = tuple[bool, int, int]
 
 
-class Retrospect:
+class AsOfReader:
     """Reads what was. It counts no access."""
 
     def __init__(self, reads: MemoryReads) -> None:
@@ -44,7 +44,9 @@ class Retrospect:
         memory = self.reads.get([memory_id], reach=reach).get(memory_id)
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
-        then = memory if as_of.known_time is None else Past(self.reads, scope, reach, as_of.known_time).state(memory)
+        then = (
+            memory if as_of.known_time is None else AsOfState(self.reads, scope, reach, as_of.known_time).state(memory)
+        )
         return _held(then, memory_id, as_of)
 
     def get_by_key(self, scope: Scope, key: str, as_of: AsOf) -> Memory:
@@ -57,7 +59,7 @@ class Retrospect:
         memory = self.reads.get_by_key(key, reach=reach)
         moment = as_of.known_time
         if moment is not None and (memory is None or memory.update_time > moment):
-            past = Past(self.reads, scope, reach, moment)
+            past = AsOfState(self.reads, scope, reach, moment)
             states = (state for part in past.states(past.changed_rows()) for state in part)
             memory = next((one for one in states if one.key == key and one.status is not Status.DELETED), None)
         return _held(memory if memory is None or visible(memory, scope) else None, key, as_of)
@@ -76,7 +78,7 @@ class Retrospect:
 
         The cost grows with the number of memories that changed since.
         """
-        past = Past(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment, selection.sessions)
+        past = AsOfState(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment, selection.sessions)
         where = conjunction(selection.where, session_privacy(scope, selection.sessions))
         # First those that did not change: one that changes in between is then met twice, not left out.
         same = self.reads.page(

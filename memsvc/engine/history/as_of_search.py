@@ -21,14 +21,14 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
 from memsvc.engine.history.bm25 import bm25
 from memsvc.engine.history.dense import PastVectors
-from memsvc.engine.history.past import Past
+from memsvc.engine.history.past import AsOfState
 from memsvc.engine.indexing.views import lexical_entries
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.engine.runtime.search_priority import COURTESY
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.retrieval import Retrieved, table_terms
 from memsvc.engine.search.search import Readers
-from memsvc.engine.search.sources import Retrieves
+from memsvc.engine.search.sources import RetrievalSource
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
@@ -41,7 +41,7 @@ PARTIAL = "PARTIAL"
 _PER_WEIGHT, _PER_MATCH = 0.3, 0.2
 
 
-class LookingBack:
+class AsOfSearch:
     """Makes, for a search with a known_time, readers of what was known then."""
 
     def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: PastVectors) -> None:
@@ -54,7 +54,7 @@ class LookingBack:
         """Return *readers* as they would have been at the query's known_time."""
         assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        past = Past(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
+        past = AsOfState(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
         states = PastStates(past, LOOKED_BACK_AT)
         retrieval = PastRetrieval(readers.retrieval, states, self._feed, self._vectors)
         reads = PastReads(states)
@@ -64,11 +64,11 @@ class LookingBack:
             retrieval=retrieval,
             ranker=readers.ranker.over(reads),
             refining=readers.refining.over(reads),
-            accesses=Nobody(),
+            accesses=NoAccessCounter(),
         )
 
 
-class Nobody:
+class NoAccessCounter:
     """Looking back is no access."""
 
     def note(self, ids: Iterable[str]) -> None:
@@ -78,14 +78,14 @@ class Nobody:
 class PastStates:
     """The memories that changed since, as they were: read once for a search, when it first needs them."""
 
-    def __init__(self, past: Past, most: int) -> None:
+    def __init__(self, past: AsOfState, most: int) -> None:
         self.past = past
         self._most = most
         self.rows: list[int] = []
         self.documents: dict[int, Document] = {}
         self.is_partial = False
 
-    def look(self, asked: Asked) -> None:
+    def look(self, asked: RetrievalRequest) -> None:
         """Read them, those that pass the filter, until the deadline or the limit."""
         rows = self.rows = self.past.changed_rows()
         self.is_partial = len(rows) > self._most
@@ -114,7 +114,7 @@ class PastStates:
 
 
 class PastReads:
-    """`memsvc.engine.search.sources.HitReads` of what was known then."""
+    """`memsvc.engine.search.sources.CandidateReader` of what was known then."""
 
     def __init__(self, states: PastStates) -> None:
         self._states = states
@@ -151,23 +151,23 @@ class PastReads:
 
 
 class PastRetrieval:
-    """`memsvc.engine.search.sources.Retrieves`: the live retrievers, and what they no longer hold."""
+    """`memsvc.engine.search.sources.RetrievalSource`: the live retrievers, and what they no longer hold."""
 
-    def __init__(self, live: Retrieves, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
+    def __init__(self, live: RetrievalSource, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
         self._live = live
         self._states = states
         self._feed = feed
         self._vectors = vectors
         self._has_looked = False
 
-    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:  # noqa: ARG002
+    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:  # noqa: ARG002
         """Return what the retrievers would have found then; nothing is told early."""
         if not self._has_looked:
             self._states.look(asked)
             self._has_looked = True
         found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
         if self._states.documents:
-            with COURTESY.first():
+            with SEARCH_PRIORITY.first():
                 self._add(asked, found)
         if self._states.is_partial:
             message = (
@@ -176,7 +176,7 @@ class PastRetrieval:
             found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
         return found
 
-    def _add(self, asked: Asked, found: Retrieved) -> None:
+    def _add(self, asked: RetrievalRequest, found: Retrieved) -> None:
         answered = found.asked - {lost.retriever for lost in found.degraded}
         documents = list(self._states.documents.values())
         words = [entry for document in documents for entry in lexical_entries(document)] if found.terms else []
@@ -199,7 +199,7 @@ class PastRetrieval:
         seen = {hit.entry_id for hit in hits}
         return [*hits, *(Hit(hit.entry_id, 0.0) for hit in found.bm25 if hit.entry_id not in seen)]
 
-    def _add_dense(self, asked: Asked, found: Retrieved, matching: Sequence[Hit]) -> None:
+    def _add_dense(self, asked: RetrievalRequest, found: Retrieved, matching: Sequence[Hit]) -> None:
         first = [hit.entry_id >> _ROW_SHIFT for hit in matching]
         try:
             hits, is_partial = self._vectors.nearest(asked.query, self._states.documents, first)

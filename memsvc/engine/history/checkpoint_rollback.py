@@ -19,13 +19,13 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.conflicts.rollback import Mending, in_question
+from memsvc.engine.conflicts.rollback import ConflictRollback, in_question
 from memsvc.engine.history.checkpoints import in_scope
-from memsvc.engine.history.past import SLICE, Past
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.returning import action_of, rolled_back
+from memsvc.engine.history.past import SLICE, AsOfState
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.returning import action_of, reverted
 from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -120,14 +120,14 @@ class CheckpointRollback:
     """Rolls projects back to their checkpoints."""
 
     def __init__(
-        self, store: MetadataStore, committer: Committer, recording: Recording, now: Callable[[], datetime]
+        self, store: MetadataStore, committer: GroupCommitter, recording: RecordBuilder, now: Callable[[], datetime]
     ) -> None:
         """Write by *committer* and *recording*; *now* is the clock."""
         self._store = store
         self._committer = committer
         self._recording = recording
         self._now = now
-        self._mending = Mending(recording, now)
+        self._mending = ConflictRollback(recording, now)
 
     def preview(self, scope: Scope, name: str) -> RollbackReport:
         """Return what a rollback would do, and change nothing.
@@ -191,7 +191,7 @@ class CheckpointRollback:
             for row, memory in sorted(past.reads.by_rows(part, reach=past.reach).items()):
                 target = known.get(row)
                 is_kept = _sums_up_what_stays(memory, run) if target is None else not visible(target, run.scope)
-                after = None if is_kept else rolled_back(memory, target, run.started)
+                after = None if is_kept else reverted(memory, target, run.started)
                 if after is not None:
                     goes_away = after.status is Status.DELETED
                     found.append((_Item(memory.id, row, goes_away), _kind(memory, after)))
@@ -281,7 +281,7 @@ class _Part:
     """One transaction of a rollback."""
 
     def __init__(
-        self, transaction: Transaction, recording: Recording, run: _Run, now: datetime, waiting: set[str]
+        self, transaction: Transaction, recording: RecordBuilder, run: _Run, now: datetime, waiting: set[str]
     ) -> None:
         self._transaction = transaction
         self._recording = recording
@@ -293,7 +293,7 @@ class _Part:
         """Bring one memory back; return whether it is settled, or else waits for another that is to go first."""
         run = self._run
         before = self._transaction.get(memory_id, reach=in_scope(run.scope))
-        after = None if before is None else rolled_back(before, target, self._now)
+        after = None if before is None else reverted(before, target, self._now)
         if before is None or after is None:
             return True
         if before.update_time > run.started and memory_id not in run.released:
@@ -333,8 +333,8 @@ class _Part:
         return holder if holder is not None and holder.id in self._waiting else None
 
 
-def _past(store: MetadataStore, run: _Run) -> Past:
-    return Past(store.memories, run.scope, in_scope(run.scope), run.checkpoint.known_time)
+def _past(store: MetadataStore, run: _Run) -> AsOfState:
+    return AsOfState(store.memories, run.scope, in_scope(run.scope), run.checkpoint.known_time)
 
 
 def _kind(before: Memory, after: Memory) -> DifferenceKind:

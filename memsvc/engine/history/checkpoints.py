@@ -18,10 +18,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.visibility import session_privacy, visible
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.engine.history.as_of_reads import cursor_of
-from memsvc.engine.history.past import Past
+from memsvc.engine.history.past import AsOfState
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)
@@ -37,7 +37,7 @@ def in_scope(scope: Scope) -> Reach:
 class Checkpoints:
     """Makes, lists and compares checkpoints."""
 
-    def __init__(self, store: MetadataStore, committer: Committer, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
         """Keep them in *store*; *now* is the clock."""
         self._store = store
         self._committer = committer
@@ -96,7 +96,7 @@ class Checkpoints:
         Raises:
             CheckpointNotFoundError: The project has no checkpoint of this name.
         """
-        past = Past(self._store.memories, scope, in_scope(scope), self.get(scope, name).known_time)
+        past = AsOfState(self._store.memories, scope, in_scope(scope), self.get(scope, name).known_time)
         found: list[Difference] = []
         looks = 0
         while after is None or after.value is not None:
@@ -113,7 +113,7 @@ class Checkpoints:
         return self._purged(past, found, after, limit)
 
     def _changed(
-        self, past: Past, after: PageCursor | None, limit: int
+        self, past: AsOfState, after: PageCursor | None, limit: int
     ) -> tuple[list[tuple[PageCursor, Difference]], PageCursor | None]:
         since = Range(Field.UPDATE_TIME, above=to_micros(past.moment))
         page = past.reads.page(
@@ -132,7 +132,7 @@ class Checkpoints:
         return found, cursor_of(page[-1], _BY_CHANGE) if len(page) == limit else None
 
     def _purged(
-        self, past: Past, found: list[Difference], after: PageCursor, limit: int
+        self, past: AsOfState, found: list[Difference], after: PageCursor, limit: int
     ) -> tuple[list[Difference], PageCursor | None]:
         room = limit - len(found)
         gone = self._store.checkpoints.tombstones(

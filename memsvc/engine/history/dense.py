@@ -9,10 +9,10 @@ import numpy as np
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import Document
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import centred, means_of
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier, passages_of
+from memsvc.engine.indexing.views import EmbeddingGranularity, passages_of
 from memsvc.ports.vectors import VectorIndex
 
 EMBEDDED = 32
@@ -22,7 +22,7 @@ EMBEDDED = 32
 class PastVectors:
     """Scores documents as the live generation of the vector index would."""
 
-    def __init__(self, vectors: VectorIndex, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(self, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
         """Centre by the manifest of *vectors*; take stored vectors from *embedding*."""
         self._vectors = vectors
         self._embedding = embedding

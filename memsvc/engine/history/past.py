@@ -22,7 +22,7 @@ SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class AsOfState:
     """What a caller in *scope*, within *reach*, may know of a *moment*.
 
     Nobody sees an earlier revision of a memory that they may not see now, nor one that was private then; *sessions*

@@ -35,7 +35,7 @@ class Part:
         return list(dict.fromkeys(change.row for change in self.changes))
 
 
-class EmbeddingAhead:
+class EmbeddingPrefetcher:
     """Has the vectors of the next parts made, and kept in the store, by threads of its own."""
 
     def __init__(self, entries: VectorEntries) -> None:

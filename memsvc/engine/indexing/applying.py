@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 
 from memsvc.domain.indexing import Change, Document
-from memsvc.engine.indexing.ahead import EmbeddingAhead, Part
-from memsvc.engine.indexing.index_writers import Side
+from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
+from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.ports.change_feed import IndexFeed
 
@@ -19,18 +19,18 @@ CHEAP = 512
 """Memories whose vectors are given, between two commits of the indexes."""
 
 
-class Applying:
+class ChangeApplier:
     """Writes the present state of memories into the live indexes.
 
     One thing at a time: who holds `exclusive` knows that the live indexes stand still.
     """
 
-    def __init__(self, feed: IndexFeed, vectors: Side, lexical: Side, entries: VectorEntries) -> None:
+    def __init__(self, feed: IndexFeed, vectors: IndexWriter, lexical: IndexWriter, entries: VectorEntries) -> None:
         self._feed = feed
         self._vectors = vectors
         self._lexical = lexical
         self._entries = entries
-        self._ahead = EmbeddingAhead(entries)
+        self._ahead = EmbeddingPrefetcher(entries)
         self._lock = threading.RLock()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
@@ -93,7 +93,7 @@ class Applying:
             self._write(self._lexical, rows, documents)
 
     @staticmethod
-    def _write(side: Side, rows: Sequence[int], documents: Sequence[Document]) -> None:
+    def _write(side: IndexWriter, rows: Sequence[int], documents: Sequence[Document]) -> None:
         if side.is_current():
             side.write(rows, documents)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from memsvc.engine.indexing.flights import Flights
+from memsvc.engine.indexing.flights import SingleFlight
 from memsvc.ports.change_feed import EmbeddingCache
 from memsvc.ports.embedder import Embedder, Vector, Vectors
 
@@ -20,7 +20,7 @@ SLICE = 32
 """Passages embedded between two looks at the cache: work that is cut off loses no more than this."""
 
 
-class Embedding:
+class CachedEmbedder:
     """An embedder behind two caches: passages in the store, for good, and recent queries in memory."""
 
     def __init__(self, embedder: Embedder, cache: EmbeddingCache, *, query_cache_size: int = QUERY_CACHE_SIZE) -> None:
@@ -29,7 +29,7 @@ class Embedding:
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._query_cache_size = query_cache_size
         self._lock = threading.Lock()
-        self._flights = Flights()
+        self._flights = SingleFlight()
         self._watched: AbstractSet[bytes] = frozenset()
         self._asked: set[bytes] = set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
-class Flights:
+class SingleFlight:
     """The digests of passages under way, each in one thread's hands."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ class Draft(Protocol):
         ...
 
 
-class Side(Protocol):
+class IndexWriter(Protocol):
     """One derived index."""
 
     kind: IndexKind

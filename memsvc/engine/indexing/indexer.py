@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.domain.indexing import Change
 from memsvc.domain.moving_errors import StoreMovedError
-from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.progress import Waiters
-from memsvc.engine.indexing.words_ahead import WordsAhead
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.indexing.words_ahead import LexicalCatchUp
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 
 GROUP = 512
@@ -41,10 +41,10 @@ log = logging.getLogger(__name__)
 class Indexer:
     """Follows the outbox. Every waiting writer is served by the same commit of the indexes (group commit)."""
 
-    def __init__(self, feed: IndexFeed, applying: Applying, performance: Performance) -> None:
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier, performance: LatencyStats) -> None:
         self._feed = feed
         self._applying = applying
-        self._words = WordsAhead(feed, applying)
+        self._words = LexicalCatchUp(feed, applying)
         self._performance = performance
         self._waiters = Waiters()
         self._wake = threading.Event()

@@ -13,7 +13,7 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.text.passages import ANALYSIS_VERSION
 
 
-class LexicalSide(IndexSide[LexicalIndex]):
+class LexicalIndexWriter(IndexSide[LexicalIndex]):
     """The index of words."""
 
     kind = IndexKind.LEXICAL

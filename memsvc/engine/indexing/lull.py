@@ -10,7 +10,7 @@ LONGEST_SECONDS = 120.0
 """An import that lasts longer is not waited for."""
 
 
-class Lull:
+class QuietPeriodDetector:
     """Tells whether a lull has come, from looks at the head of the outbox at a steady interval.
 
     An import of 100 000 memories outgrew its vector index a dozen times, and each time all that was there was read and

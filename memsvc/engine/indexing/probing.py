@@ -11,7 +11,7 @@ from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.indexing import Document
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.centring import means_of
-from memsvc.engine.indexing.spaces import Spaces
+from memsvc.engine.indexing.spaces import EmbeddingSpaces
 from memsvc.engine.indexing.views import lexical_entries
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex
@@ -26,10 +26,10 @@ TERMS = 8
 _NO_HURRY = Deadline()
 
 
-class Probing:
+class SearchProbe:
     """Searches each index for memories of all ages by their own words, or their own vector."""
 
-    def __init__(self, feed: IndexFeed, indexes: tuple[VectorIndex, LexicalIndex], spaces: Spaces) -> None:
+    def __init__(self, feed: IndexFeed, indexes: tuple[VectorIndex, LexicalIndex], spaces: EmbeddingSpaces) -> None:
         self._feed = feed
         self._vectors, self._lexical = indexes
         self.spaces = spaces

@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 
 from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
 from memsvc.domain.indexing import Document
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.index_writers import Draft, Side
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.index_writers import Draft, IndexWriter
 from memsvc.ports.change_feed import IndexFeed
 
 BATCH = 256
@@ -21,11 +21,11 @@ NEARLY = 64
 class Rebuild:
     """Makes generations from the store as of an outbox position, then takes over what changed meanwhile."""
 
-    def __init__(self, feed: IndexFeed, applying: Applying) -> None:
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
         self._feed = feed
         self._applying = applying
 
-    def run(self, side: Side) -> Generator[ReindexProgress, None, None]:
+    def run(self, side: IndexWriter) -> Generator[ReindexProgress, None, None]:
         """Build a generation of *side* and switch to it; leaving the iteration early discards it.
 
         Raises:
@@ -44,7 +44,7 @@ class Rebuild:
         finally:
             draft.discard()
 
-    def _bulk(self, side: Side, draft: Draft, total: int) -> Iterator[ReindexProgress]:
+    def _bulk(self, side: IndexWriter, draft: Draft, total: int) -> Iterator[ReindexProgress]:
         done = 0
         yield ReindexProgress(ReindexPhase.READING, side.kind, 0, total, draft.number)
         for batch in self._batches():

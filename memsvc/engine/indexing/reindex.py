@@ -11,13 +11,13 @@ from typing import Protocol
 
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc.engine.indexing.index_writers import Side
-from memsvc.engine.indexing.lull import Lull
+from memsvc.engine.indexing.index_writers import IndexWriter
+from memsvc.engine.indexing.lull import QuietPeriodDetector
 from memsvc.engine.indexing.rebuild import Rebuild
 from memsvc.engine.indexing.repair import Differences, Repair
-from memsvc.engine.indexing.troubles import Troubles
-from memsvc.engine.indexing.vector_side import VectorSide
-from memsvc.engine.runtime.leader_lease import Leadership, Leading
+from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.indexing.vector_side import VectorIndexWriter
+from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
 
 PATIENCE = 2
@@ -38,16 +38,16 @@ class Reindex:
     def __init__(
         self,
         feed: IndexFeed,
-        sides: Mapping[IndexKind, Side],
+        sides: Mapping[IndexKind, IndexWriter],
         rebuild: Rebuild,
         repair: Repair,
-        troubles: Troubles | None = None,
-        leading: Leading | None = None,
+        troubles: LastErrors | None = None,
+        leading: LeaderElection | None = None,
     ) -> None:
         """Work on *sides*; of all processes that share one, the one that *leading* chooses builds it."""
         self._feed = feed
         self._leading = leading
-        self._troubles = troubles or Troubles()
+        self._troubles = troubles or LastErrors()
         self._sides = sides
         self._rebuild = rebuild
         self._repair = repair
@@ -98,11 +98,11 @@ class Reindex:
         """Return whether an index has a generation that can be written to."""
         return self._sides[kind].is_current()
 
-    def _lead(self, side: Side) -> AbstractContextManager[Leadership | None]:
+    def _lead(self, side: IndexWriter) -> AbstractContextManager[Lease | None]:
         return self._leading.lead() if self._leading is not None and side.is_shared else nullcontext()
 
     def _told(
-        self, steps: Generator[ReindexProgress, None, None], leadership: Leadership | None
+        self, steps: Generator[ReindexProgress, None, None], leadership: Lease | None
     ) -> Generator[ReindexProgress, None, None]:
         with closing(steps):
             for step in steps:
@@ -131,7 +131,7 @@ class Reindex:
             except ReindexRunningError:
                 log.info("the index of %s is being made by another process", side.kind)
 
-    def _begin(self, side: Side) -> None:
+    def _begin(self, side: IndexWriter) -> None:
         if side.is_stale():
             with self._lead(side):
                 # It may have been made while the turn was waited for.
@@ -148,7 +148,7 @@ class Reindex:
         return [
             kind
             for kind, side in self._sides.items()
-            if side.is_stale() or (isinstance(side, VectorSide) and side.refresh_is_due(total))
+            if side.is_stale() or (isinstance(side, VectorIndexWriter) and side.refresh_is_due(total))
         ]
 
     def broken(self) -> list[IndexKind]:
@@ -164,18 +164,18 @@ class Reindex:
             and (self._troubles.of(kind.value.lower()) or not side.answers())
         ]
 
-    def would_not_race(self, lull: Lull) -> bool:
+    def would_not_race(self, lull: QuietPeriodDetector) -> bool:
         """Return whether a rebuild would not race an import."""
         return lull.has_come(self._feed.head(), self._feed.pending_count())
 
-    def _mended(self, side: Side) -> Generator[ReindexProgress, None, None]:
+    def _mended(self, side: IndexWriter) -> Generator[ReindexProgress, None, None]:
         yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), side.generation())
         differences = self._repair.compare(side)
         yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), side.generation())
         yield from self._repair.mend(side, differences)
 
 
-class Owed(Protocol):
+class PendingComparison(Protocol):
     """A comparison of the indexes with the store that may be owed, by this process or the next."""
 
     @property
@@ -188,13 +188,13 @@ class Owed(Protocol):
         ...
 
 
-class Upkeep:
+class IndexMonitor:
     """A thread that rebuilds lost indexes, repairs where that is owed, and then rebuilds what broke or is due."""
 
-    def __init__(self, reindex: Reindex, *, interval_seconds: float, comparison: Owed) -> None:
+    def __init__(self, reindex: Reindex, *, interval_seconds: float, comparison: PendingComparison) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
-        self._lull = Lull(interval_seconds=interval_seconds)
+        self._lull = QuietPeriodDetector(interval_seconds=interval_seconds)
         self._comparison = comparison
         self._pause = self._looks_left = 0
         self._stopping = threading.Event()
@@ -287,7 +287,7 @@ class Upkeep:
         return is_done
 
 
-def _is_surely_stale(side: Side) -> bool:
+def _is_surely_stale(side: IndexWriter) -> bool:
     try:
         return side.is_stale()
     except BackendUnavailableError:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
 from memsvc.domain.index_entries import View, entry_id, ordinal_of, row_of
 from memsvc.domain.indexing import Expected
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.index_writers import Side
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 1_000
@@ -37,11 +37,11 @@ class Differences:
 class Repair:
     """Compares by row, chunk count and fingerprint, and writes again what differs."""
 
-    def __init__(self, feed: IndexFeed, applying: Applying) -> None:
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
         self._feed = feed
         self._applying = applying
 
-    def compare(self, side: Side) -> Differences:
+    def compare(self, side: IndexWriter) -> Differences:
         """Return how the index differs from the store, changes that still wait to be applied left out."""
         chunks: dict[int, int] = {}
         prints: dict[int, set[int]] = {}
@@ -70,7 +70,7 @@ class Repair:
         orphaned = [row for row in prints if row not in waiting]
         return Differences(expected, present, tuple(missing), tuple(stale), tuple(orphaned))
 
-    def mend(self, side: Side, differences: Differences) -> Iterator[ReindexProgress]:
+    def mend(self, side: IndexWriter, differences: Differences) -> Iterator[ReindexProgress]:
         """Write the entries of the differing memories again, a few at a time."""
         rows = differences.rows
         for start in range(0, len(rows), MEND):

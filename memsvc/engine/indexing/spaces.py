@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsvc.domain.indexing import VectorManifest
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class EmbeddingSpace:
     """A model, and what makes entries by it. In the space of the one in use, *is_current*, are given vectors too."""
 
-    embedding: Embedding
+    embedding: CachedEmbedder
     entries: VectorEntries
     is_current: bool = True
 
 
-class Spaces:
+class EmbeddingSpaces:
     """Tells which model a generation was made by."""
 
-    def __init__(self, current: Space, previous: Space | None = None) -> None:
+    def __init__(self, current: EmbeddingSpace, previous: EmbeddingSpace | None = None) -> None:
         self.current = current
         self._previous = previous
 
-    def of(self, manifest: VectorManifest | None) -> Space | None:
+    def of(self, manifest: VectorManifest | None) -> EmbeddingSpace | None:
         """Return the space that the vectors of a generation are in, or None when its model is not at hand."""
         if manifest is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class Troubles:
+class LastErrors:
     """Remembers, for each index and each thing done with it, whether it failed the last time."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.indexing import Document
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import Means, centred
-from memsvc.engine.indexing.views import Passage, RetrievalTier, passages_of
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.indexing.views import EmbeddingGranularity, Passage, passages_of
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.embedder import Vector, Vectors
 from memsvc.ports.vectors import VectorEntry
 
@@ -23,7 +23,7 @@ _SOLE = Passage(View.CHUNK, 0, "")
 class VectorEntries:
     """Makes vector entries: raw vectors first, which means are taken from, then the centred ones."""
 
-    def __init__(self, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(self, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
         self._embedding = embedding
         self._tier = tier
 
@@ -80,7 +80,7 @@ class VectorEntries:
         is_given: list[bool] = []
         model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             has_vector = _has_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:
@@ -96,7 +96,7 @@ class VectorEntries:
 
     def _passages(self, document: Document, *, has_vector: bool) -> list[Passage]:
         """Return the passages of a document; the text of one that has its vector, and is alone, is not written out."""
-        return [_SOLE] if has_vector and self._tier is RetrievalTier.S else passages_of(document, self._tier)
+        return [_SOLE] if has_vector and self._tier is EmbeddingGranularity.S else passages_of(document, self._tier)
 
     def _has_vector(self, document: Document) -> bool:
         return _has_vector(document, self._embedding.model, self._embedding.dimension)

@@ -12,8 +12,8 @@ from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.indexing import Document, VectorManifest
 from memsvc.engine.indexing.centring import Means, means_of
 from memsvc.engine.indexing.index_writers import Drafting, IndexSide, changes_of
-from memsvc.engine.indexing.spaces import Space, Spaces
-from memsvc.engine.indexing.views import VIEWS, RetrievalTier
+from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
+from memsvc.engine.indexing.views import VIEWS, EmbeddingGranularity
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 
@@ -33,12 +33,12 @@ LEFT_BEHIND = (
 )
 
 
-class VectorSide(IndexSide[VectorIndex]):
+class VectorIndexWriter(IndexSide[VectorIndex]):
     """The index of meanings."""
 
     kind = IndexKind.VECTORS
 
-    def __init__(self, index: VectorIndex, spaces: Spaces, tier: RetrievalTier) -> None:
+    def __init__(self, index: VectorIndex, spaces: EmbeddingSpaces, tier: EmbeddingGranularity) -> None:
         super().__init__(index)
         self._spaces = spaces
         self._entries = spaces.current.entries
@@ -89,7 +89,7 @@ class VectorSide(IndexSide[VectorIndex]):
         return is_foreign and self._was_current and self.is_shared
 
     def _written(
-        self, manifest: VectorManifest, space: Space, rows: Sequence[int], documents: Sequence[Document]
+        self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
     ) -> bool:
         """Write by a manifest; return False when its generation is no longer the live one."""
         entries = space.entries.entries(documents, means_of(manifest))

@@ -8,12 +8,12 @@ from enum import StrEnum
 from memsvc.domain.index_entries import MAX_ORDINAL, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import Document
 from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
 
 
-class RetrievalTier(StrEnum):
+class EmbeddingGranularity(StrEnum):
     """How many vectors a memory gets: S one for each chunk; E also one for each run of sentences, and a window."""
 
     S = "S"
@@ -21,8 +21,8 @@ class RetrievalTier(StrEnum):
 
 
 VIEWS = {
-    RetrievalTier.S: (View.CHUNK,),
-    RetrievalTier.E: (View.CHUNK, View.SENTENCES, View.WINDOW),
+    EmbeddingGranularity.S: (View.CHUNK,),
+    EmbeddingGranularity.E: (View.CHUNK, View.SENTENCES, View.WINDOW),
 }
 
 
@@ -35,9 +35,9 @@ class Passage:
     text: str
 
 
-def passages_of(document: Document, tier: RetrievalTier) -> list[Passage]:
+def passages_of(document: Document, tier: EmbeddingGranularity) -> list[Passage]:
     """Return the texts to embed for one memory, the chunk view first, ordinals ascending within a view."""
-    COURTESY.give_way()
+    SEARCH_PRIORITY.give_way()
     memory = document.memory
     found = [
         Passage(
@@ -53,7 +53,7 @@ def passages_of(document: Document, tier: RetrievalTier) -> list[Passage]:
         )
         for chunk in document.chunks[: MAX_ORDINAL + 1]
     ]
-    if tier is RetrievalTier.E:
+    if tier is EmbeddingGranularity.E:
         found.extend(_richer(document))
     return found
 
@@ -78,7 +78,7 @@ def _richer(document: Document) -> list[Passage]:
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
-    COURTESY.give_way()
+    SEARCH_PRIORITY.give_way()
     memory, before = document.memory, _line_before(document)
     return [
         LexicalEntry(

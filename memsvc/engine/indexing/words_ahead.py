@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memsvc.domain.indexing import Change
-from memsvc.engine.indexing.applying import Applying
+from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 128
 """Changes written between two commits of the index; so many are lent at once also where processes share a store."""
 
 
-class WordsAhead:
+class LexicalCatchUp:
     """Keeps searches by words fresh when the changes cannot be applied whole.
 
     The changes stay pending: once the model is back they are applied from the first one on, words too, so that nothing
@@ -21,7 +21,7 @@ class WordsAhead:
     nobody would write it again.
     """
 
-    def __init__(self, feed: IndexFeed, applying: Applying) -> None:
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
         self._feed = feed
         self._applying = applying
         self._position = 0

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.maintenance.putting_away import PuttingAway, cursor_of, due_of, kept_up, place_of
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.maintenance.putting_away import BulkStatusChange, cursor_of, due_of, eligible, place_of
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.upkeep import UpkeepReads
 
@@ -62,15 +62,15 @@ class Archive:
     def __init__(
         self,
         reads: UpkeepReads,
-        committer: Committer,
-        recording: Recording,
+        committer: GroupCommitter,
+        recording: RecordBuilder,
         now: Callable[[], datetime],
         rules: ArchiveRules,
     ) -> None:
         """Find by *reads*, write by the rest; *now* is the clock."""
         self._reads = reads
         self._committer = committer
-        self._putting = PuttingAway(recording, now)
+        self._putting = BulkStatusChange(recording, now)
         self._now = now
         self._rules = rules
 
@@ -84,7 +84,7 @@ class Archive:
 
         def work(transaction: Transaction) -> list[Due]:
             since = self._now() - self._rules.unread_for
-            found = [(one, memory) for one, memory in kept_up(transaction, due) if _is_due(one, memory, since)]
+            found = [(one, memory) for one, memory in eligible(transaction, due) if _is_due(one, memory, since)]
             self._putting.put_away(transaction, [memory for _, memory in found], Status.ARCHIVED)
             return [one for one, _ in found]
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory, Status
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.finishing import finished_values
-from memsvc.engine.maintenance.putting_away import PuttingAway, cursor_of, due_of, kept_up, place_of
+from memsvc.engine.maintenance.putting_away import BulkStatusChange, cursor_of, due_of, eligible, place_of
 from memsvc.engine.maintenance.step import Applied, Part
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.records.patching import changed
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.upkeep import UpkeepReads
@@ -28,9 +28,9 @@ class Expire:
     def __init__(
         self,
         reads: UpkeepReads,
-        committer: Committer,
-        recording: Recording,
-        reminding: Reminding,
+        committer: GroupCommitter,
+        recording: RecordBuilder,
+        reminding: ReminderDetector,
         now: Callable[[], datetime],
     ) -> None:
         """Find by *reads*, write by the rest; *now* is the clock."""
@@ -38,7 +38,7 @@ class Expire:
         self._committer = committer
         self._recording = recording
         self._reminding = reminding
-        self._putting = PuttingAway(recording, now)
+        self._putting = BulkStatusChange(recording, now)
         self._now = now
 
     def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
@@ -52,7 +52,7 @@ class Expire:
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
-            found = [(one, memory) for one, memory in kept_up(transaction, due) if _is_over(memory, now)]
+            found = [(one, memory) for one, memory in eligible(transaction, due) if _is_over(memory, now)]
             over = [memory for _, memory in found if not memory.work_in_progress]
             self._putting.put_away(transaction, over, Status.EXPIRED)
             for _, memory in found:

@@ -10,8 +10,8 @@ from datetime import datetime
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.maintenance.putting_away import cursor_of, due_of, is_kept_up, kept_up, place_of
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.maintenance.putting_away import cursor_of, due_of, eligible, is_kept_up, place_of
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.records.memory_builder import claims_content, content_name
@@ -43,7 +43,7 @@ class _Cursor:
         return cls(place, tuple(taken))
 
 
-class PromoteOften:
+class PromoteStep:
     """Promotes SHORT_TERM memories as PromoteMemory does. Work in progress is left to be finished, messages as said.
 
     What another memory says, too, is not due: the other one has the claim on the content. Of several that say the same,
@@ -56,7 +56,7 @@ class PromoteOften:
     def __init__(
         self,
         reads: UpkeepReads,
-        committer: Committer,
+        committer: GroupCommitter,
         promote: Promote,
         now: Callable[[], datetime],
         *,
@@ -88,7 +88,7 @@ class PromoteOften:
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
-            found = [(one, memory) for one, memory in kept_up(transaction, due) if self._is_due(memory, now)]
+            found = [(one, memory) for one, memory in eligible(transaction, due) if self._is_due(memory, now)]
             made = [(one, memory, self._promoted(transaction, memory)) for one, memory in found]
             # What was made of a memory counts as read as often.
             transaction.add_accesses(
@@ -132,7 +132,7 @@ def _unclaimed(transaction: Transaction, often: Sequence[Due], now: datetime) ->
 
     A claim of one whose time is over by *now* does not count: EXPIRE comes before, and ends it.
     """
-    for one, memory in kept_up(transaction, often):
+    for one, memory in eligible(transaction, often):
         name = content_name(memory)
         holder = transaction.find_contents(memory.scope.owner, [name]).get(name) if claims_content(memory) else memory
         if holder is None or (holder.id != memory.id and _is_ending(holder, now)):

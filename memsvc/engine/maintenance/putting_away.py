@@ -9,18 +9,18 @@ from datetime import datetime
 from memsvc.domain.maintenance import Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
-from memsvc.engine.conflicts.state_updates import Settling
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.upkeep import Place, Waiting
+from memsvc.ports.upkeep import ScanPosition, Waiting
 
 
-class PuttingAway:
+class BulkStatusChange:
     """Gives memories another status within a transaction, and settles the conflicts that thereby become void."""
 
-    def __init__(self, recording: Recording, now: Callable[[], datetime]) -> None:
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *recording*; *now* is the clock."""
-        self._settling = Settling(recording, now)
+        self._settling = ConflictStateUpdater(recording, now)
 
     def put_away(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
         """Put *memories* away, each as its next revision. What they say and their tier stay as they are."""
@@ -36,7 +36,7 @@ class PuttingAway:
             self._settling.after(transaction, own)
 
 
-def kept_up(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due, Memory]]:
+def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due, Memory]]:
     """Yield what is due with its memory as it is now, held; those gone or that upkeep leaves alone are passed over."""
     for one in due:
         reach = Reach(one.scope.owner, (one.scope.project_id,))
@@ -60,6 +60,6 @@ def cursor_of(found: Sequence[Waiting], limit: int) -> str:
     return " ".join(map(str, found[-1].place)) if found and len(found) >= limit else ""
 
 
-def place_of(cursor: str) -> Place:
+def place_of(cursor: str) -> ScanPosition:
     """Return the place that a cursor of `cursor_of` names."""
     return tuple(map(int, cursor.split()))

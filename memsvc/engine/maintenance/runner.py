@@ -15,12 +15,12 @@ from memsvc.domain.errors import (
     MaintenanceRunningError,
     MemsvcError,
 )
-from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Tally, UpkeepProgress, UpkeepStep
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Step
 from memsvc.engine.maintenance.step_counts import StepCounts
-from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.engine.runtime.leader_lease import Leadership, Leading
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 
 OPERATION = "Maintenance"
 """The name under which runs are measured; the layer names the step."""
@@ -45,14 +45,14 @@ class Bounds:
 class Measures:
     """Where it is told how long steps took and what they did."""
 
-    performance: Performance
+    performance: LatencyStats
     counts: StepCounts = field(default_factory=StepCounts)
 
-    def note(self, step: UpkeepStep, tally: Tally, doing: Doing) -> None:
+    def note(self, step: UpkeepStep, tally: Tally, doing: MaintenancePlan) -> None:
         """Note one run of a step; a dry run does nothing that counts."""
         failed = bool(tally.failure)
         self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
-        if doing is not Doing.DRY_RUN:
+        if doing is not MaintenancePlan.DRY_RUN:
             self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
 
 
@@ -61,9 +61,9 @@ class _Run:
     """One run under way."""
 
     area: Area
-    doing: Doing
+    doing: MaintenancePlan
     now: datetime
-    leadership: Leadership | None
+    leadership: Lease | None
     tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
 
     def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
@@ -77,7 +77,7 @@ class Maintenance:
     def __init__(
         self,
         steps: Sequence[Step],
-        leading: Leading,
+        leading: LeaderElection,
         measures: Measures,
         now: Callable[[], datetime],
         bounds: Bounds,
@@ -96,7 +96,9 @@ class Maintenance:
         self._bounds = bounds
         self._flush_accesses = flush_accesses
 
-    def run(self, area: Area, kinds: Sequence[UpkeepStep], doing: Doing) -> Generator[UpkeepProgress, None, None]:
+    def run(
+        self, area: Area, kinds: Sequence[UpkeepStep], doing: MaintenancePlan
+    ) -> Generator[UpkeepProgress, None, None]:
         """Do what is due in *area* by the steps *kinds* (none: all), telling the progress after every part.
 
         A dry run changes nothing, may go on beside other runs, and lists what a run begun at that moment would
@@ -112,7 +114,7 @@ class Maintenance:
         """
         steps = self._chosen(kinds)
         self._flush_accesses()
-        if doing is Doing.DRY_RUN:
+        if doing is MaintenancePlan.DRY_RUN:
             yield from self._all(steps, _Run(area, doing, self._now(), None))
             return
         with self._leading.lead() as leadership:
@@ -146,7 +148,7 @@ class Maintenance:
     def _parts(self, step: Step, run: _Run, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             part = step.part(run.area, run.now, cursor, min(PART, left))
             left -= len(part.due)
             run.tallies[step.kind] = _with_due(run.tallies[step.kind], len(part.due))
@@ -168,7 +170,7 @@ class Maintenance:
             return
         waiting = iter(due)
         while batch := list(islice(waiting, step.batch)):
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             run.leadership.require()
             applied = _applied(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)

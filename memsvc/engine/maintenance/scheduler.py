@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from random import Random
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MaintenanceRunningError
-from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepProgress, UpkeepStep
 from memsvc.engine.maintenance.runner import Maintenance
-from memsvc.engine.runtime.leader_lease import Leading
+from memsvc.engine.runtime.leader_lease import LeaderElection
 
 LOOK_SECONDS = 5.0
 """How often to look. It costs one read of one row; a dead leader is succeeded after its term and one look more."""
@@ -41,7 +41,7 @@ class Schedule:
     def __init__(
         self,
         maintenance: Maintenance,
-        leading: Leading,
+        leading: LeaderElection,
         timetable: Timetable,
         now: Callable[[], datetime],
         random: Random,
@@ -81,7 +81,7 @@ class Schedule:
         if self._now() < self.next_time():
             return None
         self._late = self._jitter()
-        steps = self._maintenance.run(EVERYBODY, self._timetable.steps, Doing.PERFORM)
+        steps = self._maintenance.run(EVERYBODY, self._timetable.steps, MaintenancePlan.PERFORM)
         latest = None
         try:
             for progress in steps:

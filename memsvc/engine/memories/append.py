@@ -14,11 +14,11 @@ from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.detection import Contradictions
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed
-from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.records.patching import changed, values_of_draft
 from memsvc.ports.metadata import MemoryReads, Record, Transaction
 
@@ -30,7 +30,7 @@ class _Addition:
     """What is to be added, and the memory that it is if there is none. None as separator: a line break if needed."""
 
     scope: Scope
-    prepared: Prepared
+    prepared: PreparedMemory
     separator: str | None
 
     @property
@@ -70,9 +70,9 @@ class Append:
 
     def __init__(
         self,
-        drafting: Drafting,
-        recording: Recording,
-        requests: Requests,
+        drafting: MemoryBuilder,
+        recording: RecordBuilder,
+        requests: IdempotentExecutor,
         reads: MemoryReads,
         now: Callable[[], datetime],
     ) -> None:
@@ -82,7 +82,7 @@ class Append:
         self._requests = requests
         self._reads = reads
         self._now = now
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
         """Add *content* to the end of the memory under *key*, or create it as its key says; outcome UPDATED or CREATED.
@@ -117,7 +117,7 @@ class Append:
         after = changed(before, values, now, self._drafting.reminding)
         return _Plan(before, self._recording.record(before, after))
 
-    def _append(self, transaction: Transaction, addition: _Addition, plan: _Plan | None) -> Placed:
+    def _append(self, transaction: Transaction, addition: _Addition, plan: _Plan | None) -> UpsertResult:
         name = (addition.scope.project_id, addition.key)
         before = transaction.find_keys(addition.scope.owner, [name]).get(name)
         if before is None:
@@ -131,18 +131,18 @@ class Append:
         # Its content is found by its key: it is nobody's duplicate while another memory holds the same.
         record, _ = self._recording.claimed(transaction, plan.record)
         transaction.update(before, record, ChangeAction.UPDATED)
-        return Placed(record.memory, Outcome.UPDATED)
+        return UpsertResult(record.memory, Outcome.UPDATED)
 
-    def _compared(self, transaction: Transaction, placed: Placed, options: WriteOptions) -> Placed:
+    def _compared(self, transaction: Transaction, placed: UpsertResult, options: WriteOptions) -> UpsertResult:
         """Settle the conflicts of what was written, and look what it contradicts."""
         written = [placed.memory]
         findings = self._contradictions.look(transaction, written, policy=options.on_conflict, changed=written)
-        return Placed(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
+        return UpsertResult(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
 
-    def _create(self, transaction: Transaction, addition: _Addition) -> Placed:
+    def _create(self, transaction: Transaction, addition: _Addition) -> UpsertResult:
         record, _ = self._recording.claimed(transaction, addition.prepared.record)
         (memory,) = transaction.insert(self._recording.linked(transaction, [record]))
-        return Placed(memory, Outcome.CREATED)
+        return UpsertResult(memory, Outcome.CREATED)
 
 
 def _kind_under(key: str) -> Kind | None:

@@ -11,12 +11,12 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
-from memsvc.engine.commit.group_committer import Committed, Committer
+from memsvc.engine.commit.group_committer import Committed, GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.memories.in_order import InOrder
-from memsvc.engine.memories.upsert import Item, Placed, Placing, rejection
-from memsvc.engine.records.memory_builder import Drafting, Prepared
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.memories.in_order import CommitPipeline
+from memsvc.engine.memories.upsert import Item, Upserter, UpsertResult, rejection
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
@@ -29,9 +29,9 @@ _COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUP
 class _Parts:
     """What an import works with."""
 
-    committer: Committer
-    drafting: Drafting
-    placing: Placing
+    committer: GroupCommitter
+    drafting: MemoryBuilder
+    placing: Upserter
     accesses: AccessCounts
 
 
@@ -48,7 +48,7 @@ class _Batch:
     """What became of one batch."""
 
     progress: ImportProgress
-    results: Sequence[Placed | Rejected]
+    results: Sequence[UpsertResult | Rejected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ class PreparedBatch:
 class Importing:
     """Opens imports, new ones and those that broke off."""
 
-    def __init__(self, committer: Committer, drafting: Drafting, placing: Placing, accesses: AccessCounts) -> None:
+    def __init__(
+        self, committer: GroupCommitter, drafting: MemoryBuilder, placing: Upserter, accesses: AccessCounts
+    ) -> None:
         """Import by these parts."""
         self._parts = _Parts(committer, drafting, placing, accesses)
 
@@ -102,7 +104,7 @@ class ImportRun:
         self._scope = scope
         self._choices = choices
         self._progress = progress
-        self._works: InOrder[_Batch] = InOrder(parts.committer)
+        self._works: CommitPipeline[_Batch] = CommitPipeline(parts.committer)
 
     @property
     def progress(self) -> ImportProgress:
@@ -132,7 +134,7 @@ class ImportRun:
         Raises:
             InvalidRequestError: Of the batch before, as `add`; then nothing is stored of this one either.
         """
-        COURTESY.give_way()
+        SEARCH_PRIORITY.give_way()
         return self._reached(self._works.put(lambda transaction, before: self._store(transaction, prepared, before)))
 
     def settle(self) -> ImportProgress:
@@ -144,12 +146,12 @@ class ImportRun:
             return replace(self._progress, failures=())
         batch = committed.value
         position = batch.progress.position
-        if any(isinstance(result, Placed) for result in batch.results):
+        if any(isinstance(result, UpsertResult) for result in batch.results):
             position = max(position, committed.position)
         self._parts.accesses.note(
             result.memory.id
             for result in batch.results
-            if isinstance(result, Placed) and result.outcome is Outcome.DUPLICATE
+            if isinstance(result, UpsertResult) and result.outcome is Outcome.DUPLICATE
         )
         self._progress = replace(batch.progress, position=max(position, self._progress.position))
         return self._progress
@@ -167,7 +169,7 @@ class ImportRun:
             return _Batch(replace(progress, failures=()), ())
         placed = self._parts.placing.place(transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict)
         results = [rejection(result) for result in placed]
-        redacted = sum(isinstance(item, Prepared) and bool(item.redactions) for item in waiting)
+        redacted = sum(isinstance(item, PreparedMemory) and bool(item.redactions) for item in waiting)
         reached = _advanced(progress, results, transaction.position, redacted=redacted)
         remember(transaction, self._request, _as_json(reached))
         return _Batch(reached, results)
@@ -182,7 +184,7 @@ def _opened(transaction: Transaction, request: Request) -> ImportProgress:
 
 
 def _advanced(
-    progress: ImportProgress, results: Sequence[Placed | Rejected], position: int, *, redacted: int
+    progress: ImportProgress, results: Sequence[UpsertResult | Rejected], position: int, *, redacted: int
 ) -> ImportProgress:
     counts = {name: getattr(progress, name) for name in _COUNTS}
     failures: list[tuple[int, Rejected]] = []

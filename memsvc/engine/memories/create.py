@@ -9,19 +9,21 @@ from typing import TypeVar
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Answered, Request, Requests, digest_of, gone
-from memsvc.engine.memories.upsert import Placed, Placing, Result, rejection
-from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.memories.upsert import Result, Upserter, UpsertResult, rejection
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
 R = TypeVar("R", Written, Written | Rejected)
 
 
-class Remember:
+class MemoryCreator:
     """Stores new memories, one or many in one transaction."""
 
-    def __init__(self, drafting: Drafting, placing: Placing, requests: Requests, accesses: AccessCounts) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, placing: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
+    ) -> None:
         """Store by these parts; duplicates are counted as accesses."""
         self._drafting = drafting
         self._placing = placing
@@ -50,7 +52,7 @@ class Remember:
             options.request_id,
         )
 
-        def work(transaction: Transaction) -> list[Placed | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
             placed = self._placing.place(transaction, (prepared,), options.on_duplicate, options.on_conflict)
             return [_raised(result) for result in placed]
 
@@ -67,11 +69,11 @@ class Remember:
             RequestIdReusedError: The request_id was used for another request.
         """
         items = self._drafting.prepare_all(scope, drafts)
-        prepared = [item for item in items if isinstance(item, Prepared)]
+        prepared = [item for item in items if isinstance(item, PreparedMemory)]
         asked = (scope, drafts, options.on_duplicate, options.on_conflict)
         request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
 
-        def work(transaction: Transaction) -> list[Placed | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
             placed = self._placing.place(transaction, items, options.on_duplicate, options.on_conflict)
             return [rejection(result) for result in placed]
 
@@ -88,9 +90,9 @@ class Remember:
         )
 
 
-def _redacted(result: R, item: Prepared | Rejected) -> R:
+def _redacted(result: R, item: PreparedMemory | Rejected) -> R:
     """Return *result* with the secrets that were replaced in its draft, which are the same on every repetition."""
-    if isinstance(result, Written) and isinstance(item, Prepared) and item.redactions:
+    if isinstance(result, Written) and isinstance(item, PreparedMemory) and item.redactions:
         return replace(result, redactions=item.redactions)
     return result
 
@@ -101,13 +103,13 @@ def _item(answered: Answered) -> Written | Rejected:
     return answered
 
 
-def _raised(result: Result) -> Placed | Rejected:
+def _raised(result: Result) -> UpsertResult | Rejected:
     if isinstance(result, MemsvcError):
         raise result
     return result
 
 
-def _request(method: str, scope: Scope, prepared: Sequence[Prepared], asked: object, request_id: str) -> Request:
+def _request(method: str, scope: Scope, prepared: Sequence[PreparedMemory], asked: object, request_id: str) -> Request:
     if not request_id:
         return Request(method, "", "", Reach.from_scope(scope))
     projects = dict.fromkeys(item.record.memory.scope.project_id for item in prepared)

@@ -13,7 +13,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Json, Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions, Written
-from memsvc.engine.memories.create import Remember
+from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.records.memory_builder import chunks_of
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -57,7 +57,7 @@ class Ingested:
 class Ingest:
     """Stores documents and skills."""
 
-    def __init__(self, remember: Remember) -> None:
+    def __init__(self, remember: MemoryCreator) -> None:
         """Store by *remember*."""
         self._remember = remember
 
@@ -66,7 +66,7 @@ class Ingest:
 
         Raises:
             InvalidRequestError: The bytes are not what the header says, no UTF-8, blank, too long, or hold a NUL.
-            MemoryExistsError, RequestIdReusedError, MemoryNotFoundError: As for `Remember.create`.
+            MemoryExistsError, RequestIdReusedError, MemoryNotFoundError: As for `MemoryCreator.create`.
         """
         draft = draft_of(header, checked_text(header, data))
         written = self._remember.create(scope, draft, options, method="IngestDocument")

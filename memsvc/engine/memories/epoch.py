@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-BEGAN: ContextVar[int] = ContextVar("began", default=0)
+CALL_START: ContextVar[int] = ContextVar("began", default=0)
 """In microseconds since the epoch; 0: just now. Whoever works on behalf of a call has the call's."""

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from memsvc.engine.commit.group_committer import Committed, Committer
+from memsvc.engine.commit.group_committer import Committed, GroupCommitter
 from memsvc.ports.metadata import Transaction
 
 T = TypeVar("T")
@@ -27,10 +27,10 @@ class _Link(Generic[T]):
         return self.error or (self.future.exception() if self.future.done() else None)
 
 
-class InOrder(Generic[T]):
+class CommitPipeline(Generic[T]):
     """Queues works that follow each other. None is done whose predecessor failed. Not for several callers at a time."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: GroupCommitter) -> None:
         """Queue at *committer*."""
         self._committer = committer
         self._last: _Link[T] | None = None

@@ -9,7 +9,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
 
 
-class SetAside(Protocol):
+class ExtractedImages(Protocol):
     """A text with references in the place of its images, which are not kept yet."""
 
     @property
@@ -25,10 +25,10 @@ class SetAside(Protocol):
         ...
 
 
-class Lifting(Protocol):
+class ImageExtractor(Protocol):
     """Keeps the images of contents as files."""
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of its images; nothing is kept yet.
 
         The same content in the same place gives the same references, however often.
@@ -61,25 +61,25 @@ class NoLifting:
         return NothingAside(content)
 
 
-def lifted_text(lifting: Lifting, scope: Scope, content: str, *, field: str) -> str:
+def lifted_text(lifting: ImageExtractor, scope: Scope, content: str, *, field: str) -> str:
     """Return *content* with references in the place of its images, which are durable then; else as it is.
 
     Not for use in a transaction.
 
     Raises:
-        InvalidRequestError: As `Lifting.set_aside`.
+        InvalidRequestError: As `ImageExtractor.set_aside`.
     """
     aside = lifting.set_aside(scope, content, field=field)
     return aside.kept(scope, aside.text)
 
 
-def lifted_draft(lifting: Lifting, scope: Scope, draft: Draft) -> Draft:
+def lifted_draft(lifting: ImageExtractor, scope: Scope, draft: Draft) -> Draft:
     """Return *draft* with its images as files of the project that the memory is to live in."""
     content = lifted_text(lifting, _place_of(scope, draft), draft.content, field="memory.content")
     return draft if content is draft.content else replace(draft, content=content)
 
 
-def kept_draft(aside: SetAside, scope: Scope, draft: Draft) -> Draft:
+def kept_draft(aside: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
     """Return *draft*, of a part of the text, with its images likewise."""
     content = aside.kept(_place_of(scope, draft), draft.content)
     return draft if content is draft.content else replace(draft, content=content)

@@ -12,12 +12,12 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
-from memsvc.engine.conflicts.finding import chain_of
+from memsvc.engine.conflicts.finding import supersession_chain
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import MemoryReads
 
 
-class Recollect:
+class MemoryReader:
     """Reads straight from the store, so every change that was acknowledged is seen."""
 
     def __init__(self, reads: MemoryReads, accesses: AccessCounts) -> None:
@@ -57,7 +57,7 @@ class Recollect:
 
     def chain(self, scope: Scope, memory: Memory) -> list[Memory]:
         """Return the chain of supersession that *memory* is part of, the oldest first; it counts no access."""
-        return chain_of(self._reads, scope, memory)
+        return supersession_chain(self._reads, scope, memory)
 
     def page(
         self, scope: Scope, selection: Selection, *, order: Order, after: PageCursor | None, limit: int

@@ -12,15 +12,15 @@ from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.finding import found
-from memsvc.engine.conflicts.state_updates import Settling
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed, derived
-from memsvc.engine.records.memory_builder import Drafting, Prepared
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.finding import require_memory
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import UpsertResult, derived
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import MemoryReads, Transaction
-from memsvc.text.reminder_extraction import still_said
+from memsvc.text.reminder_extraction import still_mentions
 
 _KEPT = (
     "kind", "category", "speaker", "tags", "related_ids", "file_refs", "importance", "tier", "confidence", "event_time",
@@ -32,13 +32,15 @@ _KEPT = (
 class Promote:
     """Promotes memories, each one transaction."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests, reads: MemoryReads) -> None:
+    def __init__(
+        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+    ) -> None:
         """Write by these parts; *reads* finds the source before the transaction."""
         self._drafting = drafting
         self._recording = recording
         self._requests = requests
         self._reads = reads
-        self._settling = Settling(recording, drafting.now)
+        self._settling = ConflictStateUpdater(recording, drafting.now)
 
     def promote(
         self,
@@ -67,8 +69,8 @@ class Promote:
             raise MemoryNotFoundError(memory_id)
         prepared = self._drafting.prepare(source.scope, _draft(source, content, title))
 
-        def work(transaction: Transaction) -> list[Placed]:
-            before = found(transaction, scope, memory_id, expected_revision=expected_revision)
+        def work(transaction: Transaction) -> list[UpsertResult]:
+            before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             _require_promotable(before)
             fresh = prepared
             if before.revision != source.revision:
@@ -96,7 +98,7 @@ class Promote:
         new, _ = self._replace(transaction, source, prepared)
         return new.memory
 
-    def _replace(self, transaction: Transaction, source: Memory, prepared: Prepared) -> list[Placed]:
+    def _replace(self, transaction: Transaction, source: Memory, prepared: PreparedMemory) -> list[UpsertResult]:
         record = derived(prepared, Sources(transaction), self._drafting.policy).record
         if record.memory.status is not Status.ACTIVE:
             description = "Is trusted too little: what is made of it would wait for a review. Raise its trust first."
@@ -121,7 +123,7 @@ class Promote:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._recording.linked(transaction, [record]))
         self._settling.hand_over(transaction, archived, new)
-        return [Placed(new, Outcome.CREATED), Placed(archived, Outcome.UPDATED)]
+        return [UpsertResult(new, Outcome.CREATED), UpsertResult(archived, Outcome.UPDATED)]
 
 
 def _draft(source: Memory, content: str, title: str) -> Draft:
@@ -143,7 +145,7 @@ def _draft(source: Memory, content: str, title: str) -> Draft:
 def _kept_reminder(source: Memory, content: str) -> Reminder | None:
     """Return the reminder that stays: one that was found goes with the words in which it was."""
     reminder = source.reminder
-    if reminder is None or not content or not reminder.phrase or still_said(reminder, content):
+    if reminder is None or not content or not reminder.phrase or still_mentions(reminder, content):
         return reminder
     return None
 

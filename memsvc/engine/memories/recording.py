@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memsvc.domain.memory import Kind, Memory
-from memsvc.engine.conflicts.stating import stored_statements
-from memsvc.engine.records.memory_builder import Drafting, chunks_of, claims_content, content_name
+from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.records.memory_builder import MemoryBuilder, chunks_of, claims_content, content_name
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.text.token_estimate import count_tokens
 
 
-class Recording:
+class RecordBuilder:
     """Makes records of memories that exist, and ties new ones to their sessions."""
 
-    def __init__(self, drafting: Drafting, feed: IndexFeed, count: Callable[[str], int] = count_tokens) -> None:
+    def __init__(self, drafting: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens) -> None:
         """Find the vectors that memories came with by *feed*; *count* tells how many tokens a text takes."""
         self._drafting = drafting
         self._feed = feed
@@ -27,7 +27,7 @@ class Recording:
 
         A new given *vector* is taken; else the one that *before* came with stays while the content does.
         """
-        record = Record(after, chunks_of(after.content), is_unique=False, statements=stored_statements(after))
+        record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
         if vector:
             return replace(record, given_vector=vector, given_model=self._drafting.model)
         if after.content_hash != before.content_hash:
@@ -41,7 +41,7 @@ class Recording:
 
         The store leaves chunks and a given vector as they are while the content stays.
         """
-        return Record(after, is_unique=False, statements=stored_statements(after))
+        return Record(after, is_unique=False, statements=extract_statements(after))
 
     def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
         """Return the record of the next revision, or None when neither the memory nor its vector changes."""

@@ -12,9 +12,9 @@ from memsvc.domain.reminder import Slot
 from memsvc.domain.reminders import Due, Moment, day_number, due, occurs_on, slots_of, window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.conflicts.finding import found
+from memsvc.engine.conflicts.finding import require_memory
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.reminders import ReminderPlace
 
@@ -28,7 +28,7 @@ class Reminders:
     """Lists what is due, and takes note of what was given. Safe to use from several threads."""
 
     def __init__(
-        self, store: MetadataStore, committer: Committer, now: Callable[[], datetime], zone: tzinfo = UTC
+        self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime], zone: tzinfo = UTC
     ) -> None:
         """Read from *store*; *now* is the clock, *zone* that of those who name none."""
         self._store = store
@@ -76,7 +76,7 @@ class Reminders:
 
         def work(transaction: Transaction) -> tuple[Memory, datetime]:
             answer = recall(transaction, request)
-            memory = found(transaction, scope, memory_id)
+            memory = require_memory(transaction, scope, memory_id)
             # A repetition that once was right is so still, whatever became of the memory.
             slots = _slots(memory, day, slot) if answer is None else tuple(map(Slot, answer))
             noted = [transaction.acknowledge(memory, day, one, self.now()) for one in slots]

@@ -12,14 +12,14 @@ from datetime import UTC, datetime, tzinfo
 from memsvc.domain.memory import Kind, Layer, Memory, Origin
 from memsvc.domain.reminder import Reminder
 from memsvc.domain.reminders import YEARS
-from memsvc.text.reminder_extraction import reminder_in, still_said
+from memsvc.text.reminder_extraction import reminder_in, still_mentions
 
 _KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
 _ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
 
 
 @dataclass(frozen=True, slots=True)
-class Reminding:
+class ReminderDetector:
     """Finds reminders.
 
     Attributes:
@@ -45,6 +45,6 @@ class Reminding:
         One that was given stays, and one whose words are still there.
         """
         held = before.reminder
-        if held is not None and (not held.phrase or still_said(held, after.content)):
+        if held is not None and (not held.phrase or still_mentions(held, after.content)):
             return held
         return self.found(after, now)

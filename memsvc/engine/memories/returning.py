@@ -10,7 +10,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 
 
-def rolled_back(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
+def reverted(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
     """Return the next revision of *before*, which says what *target* said; None when *before* says it already.
 
     Without a target the memory is to be as if it were not there yet: DELETED.

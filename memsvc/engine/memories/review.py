@@ -17,24 +17,24 @@ from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.detection import Contradictions
-from memsvc.engine.memories.recording import Recording
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.update import require_free_key
-from memsvc.engine.memories.upsert import Placed
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.upsert import UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.ports.metadata import Transaction
 
 
 class Reviewing:
     """Decides about quarantined memories, each decision one transaction and one revision."""
 
-    def __init__(self, drafting: Drafting, recording: Recording, requests: Requests) -> None:
+    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor) -> None:
         """Decide by these parts."""
         self._recording = recording
         self._requests = requests
         self._now = drafting.now
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def decide(
         self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
@@ -53,7 +53,7 @@ class Reviewing:
         asked = digest_of(scope, memory_id, verdict, expected_revision) if options.request_id else ""
         request = Request("ReviewMemory", options.request_id, asked, Reach.from_scope(scope))
 
-        def work(transaction: Transaction) -> list[Placed]:
+        def work(transaction: Transaction) -> list[UpsertResult]:
             before = _waiting(transaction, scope, memory_id, expected_revision)
             return [
                 self._approve(transaction, before, options.on_conflict)
@@ -66,7 +66,7 @@ class Reviewing:
             raise gone(written)
         return written
 
-    def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> Placed:
+    def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> UpsertResult:
         after = self._next(before, Status.ACTIVE, Review.APPROVED)
         require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
@@ -74,12 +74,12 @@ class Reviewing:
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
         findings = self._contradictions.look(transaction, [record.memory], policy=on_conflict)
-        return Placed(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
+        return UpsertResult(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
 
-    def _reject(self, transaction: Transaction, before: Memory) -> Placed:
+    def _reject(self, transaction: Transaction, before: Memory) -> UpsertResult:
         after = self._next(before, Status.DELETED, Review.REJECTED)
         transaction.update(before, self._recording.record(before, after), ChangeAction.DELETED)
-        return Placed(after, Outcome.UPDATED)
+        return UpsertResult(after, Outcome.UPDATED)
 
     def _next(self, before: Memory, status: Status, review: Review) -> Memory:
         return replace(before, status=status, review=review, update_time=self._now(), revision=before.revision + 1)

@@ -21,17 +21,17 @@ from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Request, Requests, digest_of, gone
-from memsvc.engine.conflicts.detection import Contradictions
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.stating import statements_of
 from memsvc.engine.conflicts.supersession import neighbour
 from memsvc.engine.memories.attachments import remove_attachments
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.returning import action_of, rolled_back
-from memsvc.engine.memories.upsert import Placed
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.returning import action_of, reverted
+from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFE,
-    Drafting,
+    MemoryBuilder,
     chunks_of,
     claims_content,
     content_name,
@@ -85,14 +85,14 @@ class _Target:
         return MemoryNotFoundError(self.memory_id or self.key)
 
 
-class Revise:
+class MemoryUpdater:
     """Changes memories one at a time, each change one transaction and one revision."""
 
     def __init__(
         self,
-        drafting: Drafting,
-        recording: Recording,
-        requests: Requests,
+        drafting: MemoryBuilder,
+        recording: RecordBuilder,
+        requests: IdempotentExecutor,
         history: HistoryReads,
         now: Callable[[], datetime],
         remove_bytes: Callable[[Iterable[str]], None] = lambda _: None,
@@ -107,7 +107,7 @@ class Revise:
         self._requests = requests
         self._history = history
         self._now = now
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
@@ -128,7 +128,7 @@ class Revise:
         values, redactions = self._drafting.redactor.values(self._lifted(scope, patch))
         clean = replace(patch, values=values)
 
-        def work(transaction: Transaction) -> Placed:
+        def work(transaction: Transaction) -> UpsertResult:
             return self._update(transaction, target, clean, options.on_conflict)
 
         written = self._once("UpdateMemory", target, (target, patch, options.on_conflict), options, work)
@@ -209,14 +209,16 @@ class Revise:
         target: _Target,
         asked: Sequence[object],
         options: WriteOptions,
-        work: Callable[[Transaction], Placed],
+        work: Callable[[Transaction], UpsertResult],
     ) -> Written:
         (written,), _ = self._requests.once(_request(method, target, asked, options), lambda tx: [work(tx)])
         if not isinstance(written, Written):
             raise gone(written)
         return written
 
-    def _update(self, transaction: Transaction, target: _Target, patch: Patch, on_conflict: ConflictPolicy) -> Placed:
+    def _update(
+        self, transaction: Transaction, target: _Target, patch: Patch, on_conflict: ConflictPolicy
+    ) -> UpsertResult:
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing()
@@ -234,7 +236,7 @@ class Revise:
         )
         record = self._recording.next_record(before, after, vector)
         if record is None:
-            return Placed(before, Outcome.DUPLICATE)
+            return UpsertResult(before, Outcome.DUPLICATE)
         if after.key != before.key and after.status not in UNNAMED:
             require_free_key(transaction, after)
         record, holder = self._recording.claimed(transaction, record)
@@ -246,15 +248,15 @@ class Revise:
 
     def _compared(
         self, transaction: Transaction, before: Memory, record: Record, on_conflict: ConflictPolicy
-    ) -> Placed:
+    ) -> UpsertResult:
         """Settle the conflicts of a changed memory, and look what it contradicts if it states something new."""
         after = record.memory
         is_new = bool(record.statements) and record.statements != statements_of(before)
         look = self._contradictions.look
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
-        return Placed(findings.current(after), Outcome.UPDATED, findings.shown(after))
+        return UpsertResult(findings.current(after), Outcome.UPDATED, findings.shown(after))
 
-    def _delete(self, transaction: Transaction, target: _Target) -> Placed:
+    def _delete(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing()
@@ -262,11 +264,11 @@ class Revise:
         record = self._recording.record(before, after)
         return self._settled(transaction, before, record, ChangeAction.DELETED)
 
-    def _restore(self, transaction: Transaction, target: _Target) -> Placed:
+    def _restore(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)
         is_replaced = bool(before.superseded_by_id)
         if before.status not in _RESTORABLE or (before.status is Status.DEPRECATED and is_replaced):
-            return Placed(before, Outcome.DUPLICATE)
+            return UpsertResult(before, Outcome.DUPLICATE)
         now = self._now()
         after = replace(
             before,
@@ -281,18 +283,18 @@ class Revise:
         self._require_old_neighbour(holder, target.scope, before.update_time - timedelta(microseconds=1))
         return self._settled(transaction, before, record, ChangeAction.RESTORED)
 
-    def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> Placed:
+    def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> UpsertResult:
         transaction.update(before, record, action)
         self._contradictions.settling.after(transaction, [record.memory])
-        return Placed(record.memory, Outcome.UPDATED)
+        return UpsertResult(record.memory, Outcome.UPDATED)
 
-    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> Placed:
+    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> UpsertResult:
         before = aim.find(transaction)
         if target is None or not visible(target, aim.scope):
             raise RevisionNotFoundError(before.id, revision)
-        after = rolled_back(before, target, self._now())
+        after = reverted(before, target, self._now())
         if after is None:
-            return Placed(before, Outcome.DUPLICATE)
+            return UpsertResult(before, Outcome.DUPLICATE)
         if after.status not in UNNAMED:
             self._contradictions.superseding.give_back_key(transaction, before, after)
             require_free_key(transaction, after)
@@ -304,7 +306,7 @@ class Revise:
         mended = self._contradictions.mending.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
-        return Placed(mended, Outcome.UPDATED)
+        return UpsertResult(mended, Outcome.UPDATED)
 
     def _require_old_neighbour(self, holder: Memory | None, scope: Scope, moment: datetime) -> None:
         """Refuse the content that *holder* has, unless it had it at *moment*, too: what stood side by side may again.
@@ -322,12 +324,12 @@ class Revise:
         now = self._now()
         attached: set[str] = set()
 
-        def work(transaction: Transaction) -> list[Placed | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
             before = target.find(transaction)
             self._contradictions.before_purge(transaction, before)
             transaction.purge(before)
             attached.update(remove_attachments(transaction, before))
-            return [Placed(_tombstone(target, before.revision, now), Outcome.UPDATED)]
+            return [UpsertResult(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)
         (written,), position = self._requests.once(request, work)

@@ -14,17 +14,17 @@ from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
-from memsvc.engine.conflicts.detection import Contradictions
-from memsvc.engine.conflicts.stating import stored_statements
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting, Prepared, content_name, require_validity
+from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, content_name, require_validity
 from memsvc.engine.records.patching import changed, values_of_draft
 from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
 from memsvc.ports.metadata import ContentName, Record, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class UpsertResult:
     """A memory as a write left or found it, and what it contradicts."""
 
     memory: Memory
@@ -32,18 +32,18 @@ class Placed:
     conflicts: tuple[Contradiction, ...] = ()
 
 
-Item: TypeAlias = Prepared | Rejected
-Result: TypeAlias = Placed | Rejected | MemsvcError
+Item: TypeAlias = PreparedMemory | Rejected
+Result: TypeAlias = UpsertResult | Rejected | MemsvcError
 
 
-class Placing:
+class Upserter:
     """Places drafts within a transaction, in their order, with few questions to the store however many they are."""
 
-    def __init__(self, drafting: Drafting, recording: Recording) -> None:
+    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder) -> None:
         """Place what *drafting* prepared."""
         self._drafting = drafting
         self._recording = recording
-        self._contradictions = Contradictions(drafting, recording)
+        self._contradictions = ConflictDetector(drafting, recording)
 
     def place(
         self,
@@ -60,12 +60,12 @@ class Placing:
             UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
         """
         judged = self._judged(transaction, items)
-        prepared = [item for item in judged if isinstance(item, Prepared)]
+        prepared = [item for item in judged if isinstance(item, PreparedMemory)]
         if not prepared:
-            return [item for item in judged if not isinstance(item, Prepared)]
+            return [item for item in judged if not isinstance(item, PreparedMemory)]
         batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
         batch.look_up(prepared)
-        results = [batch.place(item) if isinstance(item, Prepared) else item for item in judged]
+        results = [batch.place(item) if isinstance(item, PreparedMemory) else item for item in judged]
         return self._compared(transaction, batch, batch.settled(results), on_conflict)
 
     def _compared(
@@ -75,16 +75,16 @@ class Placing:
         if not batch.changed and (on_conflict is None or not batch.stating):
             return results
         # The last result of a memory tells what it contradicts.
-        last = {result.memory.id: result for result in results if isinstance(result, Placed)}
+        last = {result.memory.id: result for result in results if isinstance(result, UpsertResult)}
         stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
         findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
         return [
-            Placed(
+            UpsertResult(
                 findings.current(result.memory),
                 result.outcome,
                 findings.shown(result.memory) if last[result.memory.id] is result else (),
             )
-            if isinstance(result, Placed)
+            if isinstance(result, UpsertResult)
             else result
             for result in results
         ]
@@ -96,13 +96,13 @@ class Placing:
         for item in items:
             try:
                 policy = self._drafting.policy
-                judged.append(derived(item, sources, policy) if isinstance(item, Prepared) else item)
+                judged.append(derived(item, sources, policy) if isinstance(item, PreparedMemory) else item)
             except InvalidRequestError as error:
                 judged.append(error)
         return judged
 
 
-def derived(item: Prepared, sources: Sources, policy: TrustPolicy) -> Prepared:
+def derived(item: PreparedMemory, sources: Sources, policy: TrustPolicy) -> PreparedMemory:
     """Return *item* with what the memories that it is made of do to its trust.
 
     Raises:
@@ -114,11 +114,11 @@ def derived(item: Prepared, sources: Sources, policy: TrustPolicy) -> Prepared:
     judged = sourced(memory, sources.of(memory.scope, memory.derived_from), policy)
     is_named = judged.status not in UNNAMED
     is_unique = item.record.is_unique and is_named
-    record = replace(item.record, memory=judged, is_unique=is_unique, statements=stored_statements(judged))
+    record = replace(item.record, memory=judged, is_unique=is_unique, statements=extract_statements(judged))
     return replace(item, record=record, name=item.name if is_named else None)
 
 
-def rejection(result: Result) -> Placed | Rejected:
+def rejection(result: Result) -> UpsertResult | Rejected:
     """Return *result* with an error as the rejection of its item."""
     if isinstance(result, MemsvcError):
         violations = result.violations if isinstance(result, InvalidRequestError) else ()
@@ -135,7 +135,7 @@ class _Batch:
     """
 
     def __init__(
-        self, transaction: Transaction, recording: Recording, on_duplicate: OnDuplicate, drafting: Drafting
+        self, transaction: Transaction, recording: RecordBuilder, on_duplicate: OnDuplicate, drafting: MemoryBuilder
     ) -> None:
         self._transaction = transaction
         self._recording = recording
@@ -148,7 +148,7 @@ class _Batch:
         self.stating: dict[str, None] = {}
         self.changed: dict[str, None] = {}
 
-    def look_up(self, items: Sequence[Prepared]) -> None:
+    def look_up(self, items: Sequence[PreparedMemory]) -> None:
         """Ask the store once which keys and contents are taken."""
         memories = [item.record.memory for item in items]
         owner = memories[0].scope.owner
@@ -159,7 +159,7 @@ class _Batch:
         if names:
             self._held = dict(self._transaction.find_contents(owner, names))
 
-    def place(self, item: Prepared) -> Result:
+    def place(self, item: PreparedMemory) -> Result:
         """Place one item; a new memory only waits until `settled`."""
         memory = item.record.memory
         if memory.key and memory.status not in UNNAMED:
@@ -175,13 +175,13 @@ class _Batch:
         """Insert what waits, and return the *results* with the rows of their memories."""
         self._flush()
         return [
-            Placed(self._stored[result.memory.id], result.outcome)
-            if isinstance(result, Placed) and not result.memory.row
+            UpsertResult(self._stored[result.memory.id], result.outcome)
+            if isinstance(result, UpsertResult) and not result.memory.row
             else result
             for result in results
         ]
 
-    def _add(self, record: Record, name: ContentName | None) -> Placed:
+    def _add(self, record: Record, name: ContentName | None) -> UpsertResult:
         memory = record.memory
         if record.statements:
             self.stating[memory.id] = None
@@ -190,7 +190,7 @@ class _Batch:
             self._keyed[memory.scope.project_id, memory.key] = memory
         if name is not None:
             self._held[name] = memory
-        return Placed(memory, Outcome.CREATED)
+        return UpsertResult(memory, Outcome.CREATED)
 
     def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
         """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
@@ -203,7 +203,7 @@ class _Batch:
             return store(self._put_away(holder, newcomer.create_time))
         if self._on_duplicate is OnDuplicate.REJECT:
             return MemoryExistsError(holder.id)
-        return Placed(holder, Outcome.DUPLICATE)
+        return UpsertResult(holder, Outcome.DUPLICATE)
 
     def _put_away(self, holder: Memory, moment: datetime) -> bool:
         """Take the content from an expired memory when another has it, as its expiry would; return whether it is free.
@@ -218,7 +218,7 @@ class _Batch:
         self._update(before, self._recording.record(before, after))
         return True
 
-    def _change(self, before: Memory, item: Prepared) -> Result:
+    def _change(self, before: Memory, item: PreparedMemory) -> Result:
         draft, own = item.draft, item.record.memory
         refusal = _refusal(before, own)
         if refusal is not None:
@@ -231,19 +231,19 @@ class _Batch:
             return error
         record = self._recording.next_record(before, after, item.record.given_vector)
         if record is None:
-            return Placed(before, Outcome.DUPLICATE)
+            return UpsertResult(before, Outcome.DUPLICATE)
         self._flush()
         record, holder = self._recording.claimed(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
         return self._replace(before, _claiming(record, is_unique=False))
 
-    def _replace(self, before: Memory, record: Record) -> Placed:
+    def _replace(self, before: Memory, record: Record) -> UpsertResult:
         self._update(before, record)
         self.changed[before.id] = None
-        if record.statements and record.statements != stored_statements(before):
+        if record.statements and record.statements != extract_statements(before):
             self.stating[before.id] = None
-        return Placed(record.memory, Outcome.UPDATED)
+        return UpsertResult(record.memory, Outcome.UPDATED)
 
     def _update(self, before: Memory, record: Record) -> None:
         after = record.memory

@@ -21,11 +21,11 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, Rejected
-from memsvc.engine.conflicts.stating import stored_statements
-from memsvc.engine.memories.lifting import Lifting, NoLifting, SetAside, lifted_draft, lifted_text
-from memsvc.engine.memories.reminding import Reminding
-from memsvc.engine.records.provenance import Judge, Provenance
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.memories.lifting import ExtractedImages, ImageExtractor, NoLifting, lifted_draft, lifted_text
+from memsvc.engine.memories.reminding import ReminderDetector
+from memsvc.engine.records.provenance import Provenance, TrustEvaluator
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import ContentName, Record
 from memsvc.text.chunking import chunk
 from memsvc.text.file_refs import refs_in
@@ -33,13 +33,13 @@ from memsvc.text.keywords import extract_keywords
 
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()
-REMINDING = Reminding()
+REMINDING = ReminderDetector()
 NO_LIFTING = NoLifting()
 SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedMemory:
     """A draft and the new memory that it becomes unless one like it is there.
 
     Attributes:
@@ -54,7 +54,7 @@ class Prepared:
     redactions: tuple[Redaction, ...] = ()
 
 
-class Drafting:
+class MemoryBuilder:
     """Makes new memories out of drafts. It touches no store, so it may run before any transaction."""
 
     def __init__(  # noqa: PLR0913 - a part each
@@ -66,8 +66,8 @@ class Drafting:
         random: Callable[[int], bytes] = os.urandom,
         redactor: Redactor = NO_REDACTOR,
         policy: TrustPolicy = STANDARD_POLICY,
-        reminding: Reminding = REMINDING,
-        lifting: Lifting = NO_LIFTING,
+        reminding: ReminderDetector = REMINDING,
+        lifting: ImageExtractor = NO_LIFTING,
     ) -> None:
         """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
 
@@ -82,9 +82,9 @@ class Drafting:
         self.policy = policy
         self.reminding = reminding
         self._lifting = lifting
-        self._judge = Judge(policy)
+        self._judge = TrustEvaluator(policy)
 
-    def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> Prepared:
+    def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> PreparedMemory:
         """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
 
         A key that says something of its memory (`memsvc.domain.memory_keys`) gives the defaults. Secrets are replaced.
@@ -102,11 +102,13 @@ class Drafting:
         require_validity(memory)
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
-        stated = stored_statements(memory)
+        stated = extract_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:
-            return Prepared(draft, Record(memory, chunks, name is not None, statements=stated), name, redactions)
+            return PreparedMemory(draft, Record(memory, chunks, name is not None, statements=stated), name, redactions)
         vector = self.vector_bytes(draft.vector, chunks)
-        return Prepared(draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions)
+        return PreparedMemory(
+            draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions
+        )
 
     def lifted(self, scope: Scope, draft: Draft) -> Draft:
         """Return *draft* with references in the place of images, which are durable then; not within a transaction.
@@ -120,18 +122,18 @@ class Drafting:
         """Return *content* likewise; errors name *field*."""
         return lifted_text(self._lifting, scope, content, field=field)
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> SetAside:
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of images, which are not durable yet; errors name *field*."""
         return self._lifting.set_aside(scope, content, field=field)
 
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
-    ) -> list[Prepared | Rejected]:
+    ) -> list[PreparedMemory | Rejected]:
         """Return all *drafts* lifted and prepared, a bad one as its rejection; those rejected before pass through."""
         prepare, lifted = self.prepare, self.lifted
-        items: list[Prepared | Rejected] = []
+        items: list[PreparedMemory | Rejected] = []
         for draft in drafts:
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             try:
                 if isinstance(draft, Rejected):
                     items.append(draft)

@@ -11,7 +11,7 @@ from typing import Any
 from memsvc.domain.file_refs import followed, union
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.domain.write_requests import Draft, Patch
-from memsvc.engine.memories.reminding import Reminding
+from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.records.memory_builder import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
 from memsvc.text.file_refs import refs_in
 
@@ -55,7 +55,7 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
     return values
 
 
-def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: Reminding) -> Memory:
+def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: ReminderDetector) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
 
     Keywords that were extracted follow title and content, a reminder that *reminding* found and references to files

@@ -65,7 +65,7 @@ class Provenance(NamedTuple):
     review: Review
 
 
-class Judge:
+class TrustEvaluator:
     """Says how far new memories are trusted. What it said is kept: most memories of an import are alike in this."""
 
     def __init__(self, policy: TrustPolicy) -> None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
-from memsvc.engine.indexing.troubles import Troubles
-from memsvc.engine.runtime.latency_stats import Performance
+from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
@@ -45,10 +45,10 @@ class _Timed:
         return getattr(self._inner, name)
 
 
-class Timing:
+class Instrumentation:
     """Puts the measuring around backends, and notes the troubles of indexes."""
 
-    def __init__(self, performance: Performance, troubles: Troubles) -> None:
+    def __init__(self, performance: LatencyStats, troubles: LastErrors) -> None:
         self._performance = performance
         self._troubles = troubles
 

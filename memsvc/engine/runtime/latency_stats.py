@@ -52,7 +52,7 @@ def _of(known: dict[K, _Durations], name: K) -> _Durations:
     return found
 
 
-class Performance:
+class LatencyStats:
     """Records durations cheaply and gives exact percentiles over the most recent calls of each operation."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:

@@ -20,7 +20,7 @@ RENEWALS = 4
 log = logging.getLogger(__name__)
 
 
-class Leadership:
+class Lease:
     """The right to do upkeep, for as long as a run takes; renewed by a thread beside the run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Leadership:
             log.warning("the %s lease could not be released; it ends by itself", self._name, exc_info=True)
 
 
-class Leading:
+class LeaderElection:
     """Gives the leadership to one run at a time, in this process and in all others on the store."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Leading:
         self._new_name = new_name
 
     @contextmanager
-    def lead(self) -> Iterator[Leadership]:
+    def lead(self) -> Iterator[Lease]:
         """Be the leader while the context is open.
 
         Raises:
@@ -91,7 +91,7 @@ class Leading:
             BackendUnavailableError: The store cannot be reached.
         """
         name, refused = self._work
-        leadership = Leadership(self._leases, self._now, self._new_name(), self._work)
+        leadership = Lease(self._leases, self._now, self._new_name(), self._work)
         if not leadership.take():
             raise refused
         ended = threading.Event()
@@ -109,7 +109,7 @@ class Leading:
         return self._leases.last_end(self._work[0])
 
 
-def _renew(leadership: Leadership, ended: threading.Event) -> None:
+def _renew(leadership: Lease, ended: threading.Event) -> None:
     while not ended.wait(TERM.total_seconds() / RENEWALS):
         try:
             if not leadership.take():

@@ -12,7 +12,7 @@ from memsvc.domain.moving_errors import StoreMovedError
 log = logging.getLogger(__name__)
 
 
-class Repeating:
+class PeriodicTask:
     """A thread that does something again and again until it is stopped, and once more at the end."""
 
     def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:

@@ -39,7 +39,7 @@ class _Own(threading.local):
     owed = 0.0
 
 
-class Courtesy:
+class SearchPriority:
     """Counts the searches under way; bulk work asks before each memory whether to stand aside.
 
     While a search is under way bulk work waits, and then goes on for as long as it waited, whatever searches come: so
@@ -115,5 +115,5 @@ class Courtesy:
             self._own.busy_until = before
 
 
-COURTESY = Courtesy()
+SEARCH_PRIORITY = SearchPriority()
 """One for the process, as the interpreter lock is."""

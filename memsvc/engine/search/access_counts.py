@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 
 INTERVAL = timedelta(hours=1)
 """A memory's accesses count at most once within this time."""
@@ -22,7 +22,7 @@ class AccessCounts:
     Nothing is lost but by a crash, if `flush` is called every few seconds, and once more before the committer closes.
     """
 
-    def __init__(self, committer: Committer, now: Callable[[], datetime]) -> None:
+    def __init__(self, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
         """Write through *committer*; *now* is the clock."""
         self._committer = committer
         self._now = now

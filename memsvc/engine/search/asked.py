@@ -11,7 +11,7 @@ from memsvc.domain.search import SearchQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RetrievalRequest:
     """What to look for, where, how deep and until when."""
 
     query: SearchQuery

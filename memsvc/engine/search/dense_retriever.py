@@ -16,8 +16,8 @@ from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.indexing import VectorManifest
 from memsvc.domain.search import SearchQuery
 from memsvc.engine.indexing.centring import Means, centred, means_of
-from memsvc.engine.indexing.spaces import Space, Spaces
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 
@@ -42,7 +42,7 @@ class _Point:
     """A query as a vector, and the space that it is in."""
 
     vector: Vector
-    space: Space
+    space: EmbeddingSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Begun:
 class Dense:
     """Begins searches by meaning. A thread is used only where a text must be embedded first."""
 
-    def __init__(self, vectors: VectorIndex, spaces: Spaces, threads: int) -> None:
+    def __init__(self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int) -> None:
         self._vectors = vectors
         self._spaces = spaces
         self._beside = ThreadPoolExecutor(threads, thread_name_prefix="embed")
@@ -67,7 +67,7 @@ class Dense:
         """Give the threads back."""
         self._beside.shutdown()
 
-    def begin(self, asked: Asked, where: Filter | None) -> Callable[[], DenseFound]:
+    def begin(self, asked: RetrievalRequest, where: Filter | None) -> Callable[[], DenseFound]:
         """Start, and return what gives the result or raises what went wrong: a MemsvcError."""
         started = time.perf_counter()
         try:
@@ -82,7 +82,7 @@ class Dense:
             return _failing(error)
         return lambda: self._found(begun, asked, where, (started, embedded))
 
-    def _space(self, query: SearchQuery) -> Space:
+    def _space(self, query: SearchQuery) -> EmbeddingSpace:
         """Return the space of the live generation; a query that is but a vector fits none but that of today's model.
 
         Raises:
@@ -94,7 +94,7 @@ class Dense:
         return space
 
     def _awaited(
-        self, embedding: Future[tuple[_Point, float]], asked: Asked, where: Filter | None, started: float
+        self, embedding: Future[tuple[_Point, float]], asked: RetrievalRequest, where: Filter | None, started: float
     ) -> DenseFound:
         remaining = asked.deadline.remaining()
         try:
@@ -104,7 +104,9 @@ class Dense:
             raise DeadlineExceededError(EMBEDDING) from error
         return self._found(self._begin(point, asked, where), asked, where, (started, embedded))
 
-    def _found(self, begun: _Begun, asked: Asked, where: Filter | None, moments: tuple[float, float]) -> DenseFound:
+    def _found(
+        self, begun: _Begun, asked: RetrievalRequest, where: Filter | None, moments: tuple[float, float]
+    ) -> DenseFound:
         """Take the results: of a new search when the generation was switched meanwhile."""
         started, embedded = moments
         while True:
@@ -127,7 +129,7 @@ class Dense:
         live = self._vectors.manifest
         return live is not None and live.generation == begun.manifest.generation
 
-    def _begin(self, point: _Point, asked: Asked, where: Filter | None) -> _Begun:
+    def _begin(self, point: _Point, asked: RetrievalRequest, where: Filter | None) -> _Begun:
         manifest = self._vectors.manifest
         space = self._spaces.of(manifest)
         if manifest is None or space is None:
@@ -158,7 +160,7 @@ class Dense:
         return means
 
 
-def _known(query: SearchQuery, space: Space) -> _Point | None:
+def _known(query: SearchQuery, space: EmbeddingSpace) -> _Point | None:
     """Return a query's vector in *space* when it is given or known, so that nothing has to be embedded."""
     if query.vector is not None and space.is_current:
         return _Point(np.asarray(query.vector, np.float32), space)
@@ -166,7 +168,7 @@ def _known(query: SearchQuery, space: Space) -> _Point | None:
     return None if known is None else _Point(known, space)
 
 
-def _embedded(text: str, space: Space) -> tuple[_Point, float]:
+def _embedded(text: str, space: EmbeddingSpace) -> tuple[_Point, float]:
     return _Point(space.embedding.query(text), space), time.perf_counter()
 
 

@@ -10,7 +10,7 @@ from memsvc.domain.index_entries import View
 from memsvc.domain.search import Explanation, Retriever, RetrieverScore
 from memsvc.engine.search.fusion import Fused, RankedList
 from memsvc.engine.search.scoring import SCALE, Scored
-from memsvc.engine.search.weighing import Weighed
+from memsvc.engine.search.weighing import WeightedScores
 from memsvc.ports.candidates import Candidates
 
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
@@ -21,14 +21,14 @@ Rankings: TypeAlias = Mapping[str, RankedList]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class ScoreBreakdown:
     """All that ranking knew, to explain a score by."""
 
     rankings: Rankings
     fused: Fused
     candidates: Candidates
     scored: Scored
-    weighed: Weighed
+    weighed: WeightedScores
 
     def of(self, place: int) -> Explanation:
         """Explain the score of one of the candidates."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.global_search import CATEGORIES, FoundFile, GlobalQuery, GlobalReply, Group
 from memsvc.domain.scope import Reach
-from memsvc.engine.search.search import Recall
+from memsvc.engine.search.search import SearchService
 from memsvc.ports.files import FileReads
 from memsvc.text.analysis import query_terms
 
@@ -16,7 +16,7 @@ from memsvc.text.analysis import query_terms
 class GlobalSearch:
     """Finds memories as any search does, and files by the words that are known of them."""
 
-    def __init__(self, recall: Recall, files: FileReads, now: Callable[[], datetime]) -> None:
+    def __init__(self, recall: SearchService, files: FileReads, now: Callable[[], datetime]) -> None:
         """Find memories by *recall*, files in *files*; *now* is the clock."""
         self._recall = recall
         self._files = files
@@ -26,7 +26,7 @@ class GlobalSearch:
         """Return what fits *query*, a list for each group that was asked for, best first.
 
         Raises:
-            DeadlineExceededError, BackendUnavailableError: As for `Recall.search`.
+            DeadlineExceededError, BackendUnavailableError: As for `SearchService.search`.
         """
         groups = [group for group in CATEGORIES if group in query.groups]
         reach, terms = Reach.from_scope(query.scope, query.visibility), query_terms(query.text)

@@ -10,17 +10,17 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchHit
 from memsvc.engine.search.ranking import Ranking
-from memsvc.engine.search.sources import HitReads
+from memsvc.engine.search.sources import CandidateReader
 from memsvc.text.snippets import snippet
 
 SHORT = 300
 """Content of so few characters is always one chunk, whatever tokens are counted by."""
 
 
-class Presenting:
+class HitHydrator:
     """Turns rankings into hits."""
 
-    def __init__(self, reads: HitReads) -> None:
+    def __init__(self, reads: CandidateReader) -> None:
         self._reads = reads
 
     def hits(

@@ -24,11 +24,11 @@ from memsvc.domain.search import (
     SearchQuery,
 )
 from memsvc.engine.search.dense_retriever import Timing
-from memsvc.engine.search.explaining import DENSE, Evidence, Rankings
+from memsvc.engine.search.explaining import DENSE, Rankings, ScoreBreakdown
 from memsvc.engine.search.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.engine.search.retrieval import Retrieved
 from memsvc.engine.search.scoring import Column, Constants, Scored, boosted, named_speakers
-from memsvc.engine.search.sources import HitReads
+from memsvc.engine.search.sources import CandidateReader
 from memsvc.engine.search.weighing import above_zero, weighed
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.date_mentions import date_match, mentioned_dates
@@ -78,7 +78,7 @@ class Ranked:
 
     order: Integers
     is_cut: bool
-    evidence: Evidence
+    evidence: ScoreBreakdown
     timings: tuple[Timing, ...]
 
     def __len__(self) -> int:
@@ -118,11 +118,11 @@ class Ranked:
 class Ranker:
     """Fuses, boosts, weighs and sorts."""
 
-    def __init__(self, reads: HitReads, constants: Constants) -> None:
+    def __init__(self, reads: CandidateReader, constants: Constants) -> None:
         self._reads = reads
         self._constants = constants
 
-    def over(self, reads: HitReads) -> Ranker:
+    def over(self, reads: CandidateReader) -> Ranker:
         """Return a ranker that does the same with what *reads* tells."""
         return Ranker(reads, self._constants)
 
@@ -145,7 +145,7 @@ class Ranker:
         order = _best_first(weights.scores, query.min_score)
         timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
         is_cut = len(order) < len(candidates)
-        return Ranked(order, is_cut, Evidence(rankings, fused, candidates, scored, weights), timings)
+        return Ranked(order, is_cut, ScoreBreakdown(rankings, fused, candidates, scored, weights), timings)
 
     def _boosted(self, query: SearchQuery, totals: Column, candidates: Candidates, rankings: Rankings) -> Scored:
         if _method(query) is not FusionMethod.DEFAULT:

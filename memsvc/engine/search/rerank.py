@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.diversity import Wording, diversified
+from memsvc.domain.diversity import TermVector, diversified
 from memsvc.domain.errors import (
     BackendUnavailableError,
     CapabilityMissingError,
@@ -17,11 +17,11 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.index_entries import ordinal_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.near_duplicates import Saying, collapsed
+from memsvc.domain.near_duplicates import Shingles, collapsed
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchQuery, Skipped
 from memsvc.engine.search.ranking import Ranking
-from memsvc.engine.search.sources import HitReads
+from memsvc.engine.search.sources import CandidateReader
 from memsvc.ports.reranker import Reranker
 from memsvc.text.analysis import terms
 
@@ -58,18 +58,18 @@ class Refined:
         return [place.scaled(factor) for place in others]
 
 
-class Refining:
+class ResultRefiner:
     """Does what a search asks for beyond ranking."""
 
-    def __init__(self, reads: HitReads, reranker: Reranker | None) -> None:
+    def __init__(self, reads: CandidateReader, reranker: Reranker | None) -> None:
         """Read texts by *reads*; without a *reranker* none can be asked for."""
         self._reads = reads
         self._reranker = reranker
         self._rerank_seconds = 0.0
 
-    def over(self, reads: HitReads) -> Refining:
+    def over(self, reads: CandidateReader) -> ResultRefiner:
         """Return one that reads other texts, such as those of another time."""
-        return Refining(reads, self._reranker)
+        return ResultRefiner(reads, self._reranker)
 
     def check(self, query: SearchQuery) -> None:
         """Refuse what cannot be done.
@@ -95,10 +95,10 @@ class Refining:
             refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
             return refined
         if wanted.collapse_threshold is not None:
-            sayings = {row: Saying.of(text, beyond=_beyond(memories[row])) for row, text in texts.items()}
+            sayings = {row: Shingles.of(text, beyond=_beyond(memories[row])) for row, text in texts.items()}
             _collapse(refined, sayings, wanted.collapse_threshold)
         if wanted.mmr_lambda is not None:
-            wordings = {row: Wording.of(terms(text)) for row, text in texts.items()}
+            wordings = {row: TermVector.of(terms(text)) for row, text in texts.items()}
             scores = [place.score for place in refined.places]
             order = diversified(scores, [_wording(wordings, place) for place in refined.places], wanted.mmr_lambda)
             refined.places = [refined.places[number] for number in order]
@@ -159,9 +159,9 @@ def _beyond(memory: Memory) -> str:
     return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
 
 
-def _collapse(refined: Refined, sayings: Mapping[int, Saying], threshold: float) -> None:
+def _collapse(refined: Refined, sayings: Mapping[int, Shingles], threshold: float) -> None:
     places = refined.places
-    groups = collapsed([sayings.get(place.row) or Saying.of("") for place in places], threshold)
+    groups = collapsed([sayings.get(place.row) or Shingles.of("") for place in places], threshold)
     refined.places = [places[group[0]] for group in groups]
     refined.collapsed = {
         places[first].memory_id: tuple(places[number].memory_id for number in others)
@@ -170,8 +170,8 @@ def _collapse(refined: Refined, sayings: Mapping[int, Saying], threshold: float)
     }
 
 
-def _wording(wordings: Mapping[int, Wording], place: Ranking) -> Wording:
-    return wordings.get(place.row) or Wording.of(())
+def _wording(wordings: Mapping[int, TermVector], place: Ranking) -> TermVector:
+    return wordings.get(place.row) or TermVector.of(())
 
 
 def _is_near(deadline: Deadline, seconds: float) -> bool:

@@ -11,8 +11,8 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError,
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.search import Degraded, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.spaces import Spaces
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.indexing.spaces import EmbeddingSpaces
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.dense_retriever import Dense, DenseFound, Timing
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
@@ -57,7 +57,7 @@ class Retrieval:
     """Runs the retrievers that a search's mode and weights call for."""
 
     def __init__(
-        self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, spaces: Spaces, threads: int
+        self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, spaces: EmbeddingSpaces, threads: int
     ) -> None:
         self._reads = reads
         self._lexical = lexical
@@ -67,7 +67,7 @@ class Retrieval:
         """Give the threads back."""
         self._dense.close()
 
-    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
+    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
         """Return what was found; a retriever that fails is named in *degraded*.
 
         *early* is given what words alone found, when they found something and meaning is asked too, as soon as that is
@@ -93,13 +93,13 @@ class Retrieval:
             raise failures[0]
         return found
 
-    def _bm25(self, asked: Asked, where: Filter | None, found: Retrieved) -> None:
+    def _bm25(self, asked: RetrievalRequest, where: Filter | None, found: Retrieved) -> None:
         if found.terms:
             found.bm25 = self._lexical.search(
                 found.terms, reach=asked.reach, where=where, limit=asked.depth, deadline=asked.deadline
             )
 
-    def _table(self, asked: Asked, found: Retrieved) -> None:
+    def _table(self, asked: RetrievalRequest, found: Retrieved) -> None:
         if terms := table_terms(asked.query):
             found.keyword_table = self._reads.keyword_hits(
                 terms, reach=asked.reach, where=asked.where, limit=asked.depth

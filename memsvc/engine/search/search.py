@@ -15,14 +15,14 @@ from memsvc.domain.limits import SEARCH_DEPTH
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, Explanation, SearchHit, SearchQuery, SearchReply
 from memsvc.domain.visibility import session_privacy
-from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.dense_retriever import Timing
-from memsvc.engine.search.presenting import Presenting
+from memsvc.engine.search.presenting import HitHydrator
 from memsvc.engine.search.ranking import Ranked, Ranker, Ranking
-from memsvc.engine.search.rerank import POOL, RERANK, Refined, Refining
+from memsvc.engine.search.rerank import POOL, RERANK, Refined, ResultRefiner
 from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.sources import HitReads, NotesAccesses, Retrieves
+from memsvc.engine.search.sources import CandidateReader, NotesAccesses, RetrievalSource
 
 DEPTH = "depth"
 """The factor that keeps what was found only by looking deeper below all that was found before."""
@@ -35,12 +35,12 @@ Told: TypeAlias = Callable[[SearchReply], None]
 class Readers:
     """What a search works with."""
 
-    reads: HitReads
-    retrieval: Retrieves
+    reads: CandidateReader
+    retrieval: RetrievalSource
     ranker: Ranker
-    refining: Refining
+    refining: ResultRefiner
     accesses: NotesAccesses
-    performance: Performance
+    performance: LatencyStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Place:
     deadline: Deadline
 
 
-class Recall:
+class SearchService:
     """Finds memories by meaning, words, time and importance."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Recall:
         """Search by *readers*; *back* turns them into those of what was known at a query's known_time."""
         self._readers = readers
         self._back = back
-        self._presenting = Presenting(readers.reads)
+        self._presenting = HitHydrator(readers.reads)
         self._now = now
 
     def search(self, query: SearchQuery, deadline: Deadline, early: Told | None = None) -> SearchReply:
@@ -93,7 +93,7 @@ class Recall:
         """
         moment = query.known_time
         if moment is not None and self._back is not None:
-            then = Recall(self._back(query, self._readers), lambda: moment)
+            then = SearchService(self._back(query, self._readers), lambda: moment)
             return then.search(replace(query, known_time=None), deadline)
         started = time.perf_counter()
         try:
@@ -148,7 +148,9 @@ class Recall:
         normalised scores depend on how deep the lists are.
         """
         retrieval, ranker = self._readers.retrieval, self._readers.ranker
-        asked = Asked(query=query, reach=place.reach, where=place.where, depth=ranker.depth, deadline=place.deadline)
+        asked = RetrievalRequest(
+            query=query, reach=place.reach, where=place.where, depth=ranker.depth, deadline=place.deadline
+        )
         near = retrieval.run(asked, early)
         first = ranker.rank(query, near, reach=place.reach, now=self._now())
         stop = query.offset + query.limit

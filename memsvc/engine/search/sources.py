@@ -8,12 +8,12 @@ from typing import Protocol
 from memsvc.domain.indexing import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.retrieval import Retrieved
 from memsvc.ports.candidates import Candidates, Rows
 
 
-class HitReads(Protocol):
+class CandidateReader(Protocol):
     """Reads what ranking and showing need; `memsvc.ports.metadata.MemoryReads` is one."""
 
     def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
@@ -29,10 +29,10 @@ class HitReads(Protocol):
         ...
 
 
-class Retrieves(Protocol):
+class RetrievalSource(Protocol):
     """Asks the retrievers; `memsvc.engine.search.retrieval.Retrieval` does."""
 
-    def run(self, asked: Asked, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
+    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
         """Return what was found; a retriever that fails is named in *degraded*.
 
         *early* may be given what words alone found, as soon as that is known.

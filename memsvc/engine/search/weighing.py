@@ -23,7 +23,7 @@ def _nothing() -> Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighed:
+class WeightedScores:
     """Final scores of the candidates, and the factors that led to them.
 
     Attributes:
@@ -59,12 +59,12 @@ def above_zero(fused: Column, scored: Scored) -> Column:
     return scores
 
 
-def weighed(scores: Column, candidates: Candidates, weighting: Weighting | None, now: datetime) -> Weighed:
+def weighed(scores: Column, candidates: Candidates, weighting: Weighting | None, now: datetime) -> WeightedScores:
     """Return the final scores. When one lies above 1, all are brought back by one factor: the order stays."""
     if weighting is None:
-        return Weighed(np.minimum(1.0, scores))
+        return WeightedScores(np.minimum(1.0, scores))
     layers = layer_boosts(candidates, weighting)
     factors = time_factors(candidates, now, weighting)
     lifted = scores * factors
     ceiling = 1.0 / float(lifted.max(initial=1.0))
-    return Weighed(np.minimum(1.0, lifted * ceiling), factors / layers, layers, ceiling)
+    return WeightedScores(np.minimum(1.0, lifted * ceiling), factors / layers, layers, ceiling)

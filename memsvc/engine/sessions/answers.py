@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import AutoTrim, CountedSession, Session, SessionCounts, SessionState
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, recall, remember
 from memsvc.ports.metadata import Transaction
 
@@ -31,7 +31,7 @@ class Answer(Generic[T]):
 
 
 def once(
-    committer: Committer,
+    committer: GroupCommitter,
     request: Request,
     work: Callable[[Transaction], T],
     *,

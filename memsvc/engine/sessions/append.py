@@ -22,8 +22,8 @@ from memsvc.domain.sessions import (
     ToolCall,
 )
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.service import session_request
 from memsvc.ports.metadata import Record, Transaction
@@ -70,8 +70,8 @@ class Appending:
 
     def __init__(
         self,
-        committer: Committer,
-        drafting: Drafting,
+        committer: GroupCommitter,
+        drafting: MemoryBuilder,
         tokenizer: Tokenizer,
         on_full: Callable[[Scope], object],
         is_due: Callable[[int], bool],

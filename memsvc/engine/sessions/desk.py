@@ -12,7 +12,7 @@ from memsvc.engine.sessions.trim import Trimming
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
+class SessionService:
     """The use cases of sessions."""
 
     opening: Opening

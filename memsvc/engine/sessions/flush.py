@@ -17,7 +17,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Message, MessageState, SessionName
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 SECONDS = 120.0
@@ -43,7 +43,7 @@ class Flushing:
     same again, and finds it known.
     """
 
-    def __init__(self, committer: Committer, store: MetadataStore, flush: Flush, flush_tokens: int) -> None:
+    def __init__(self, committer: GroupCommitter, store: MetadataStore, flush: Flush, flush_tokens: int) -> None:
         """Flush by these parts when more than *flush_tokens* were said; 0: never."""
         self._committer = committer
         self._store = store

@@ -18,7 +18,7 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
 )
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of
 from memsvc.engine.sessions.answers import Answer, once, session_as_json, session_from_json
 from memsvc.ports.metadata import Transaction
@@ -47,7 +47,7 @@ class NewSession:
 class Opening:
     """Opens and ends sessions, each change one transaction."""
 
-    def __init__(self, committer: Committer, defaults: SessionDefaults, now: Callable[[], datetime]) -> None:
+    def __init__(self, committer: GroupCommitter, defaults: SessionDefaults, now: Callable[[], datetime]) -> None:
         """Change by *committer*; *now* is the clock."""
         self._committer = committer
         self._defaults = defaults

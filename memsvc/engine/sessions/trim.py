@@ -23,9 +23,9 @@ from memsvc.domain.sessions import (
 )
 from memsvc.domain.trim_plan import dropped_ordinals, ordinals_over_limit
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, recall
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.append import SOURCE, active_session
 from memsvc.engine.sessions.service import session_request
@@ -58,7 +58,7 @@ class TrimRules:
 
 
 @dataclass(frozen=True, slots=True)
-class TrimOrder:
+class TrimRequest:
     """A trim as a caller asks for it; None means as the rules say."""
 
     target_tokens: int | None = None
@@ -77,7 +77,7 @@ class Trimmed:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class TrimHooks:
     """What is done with what leaves a session.
 
     Attributes:
@@ -98,11 +98,11 @@ class Trimming:
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommitter,
         store: MetadataStore,
-        drafting: Drafting,
+        drafting: MemoryBuilder,
         summarizer: Summarizer,
-        leaving: Leaving,
+        leaving: TrimHooks,
         rules: TrimRules,
     ) -> None:
         """Trim by these parts; *drafting* brings the clock."""
@@ -118,7 +118,7 @@ class Trimming:
         """Return whether a trim may take as long as a language model takes."""
         return self._summarizer.asks_a_model
 
-    def trim(self, scope: Scope, order: TrimOrder, request_id: str = "") -> Answer[Trimmed]:
+    def trim(self, scope: Scope, order: TrimRequest, request_id: str = "") -> Answer[Trimmed]:
         """Archive the oldest messages of the session that *scope* names, and store their summary.
 
         Messages that are appended meanwhile stay.
@@ -153,9 +153,9 @@ class Trimming:
         if session is None or session.state is not SessionState.ACTIVE:
             return
         if self._store.sessions.counts([session])[session.row].live_tokens >= session.token_limit:
-            self.trim(scope, TrimOrder())
+            self.trim(scope, TrimRequest())
 
-    def _plan(self, scope: Scope, order: TrimOrder, request: Request) -> tuple[Sequence[Message], str]:
+    def _plan(self, scope: Scope, order: TrimRequest, request: Request) -> tuple[Sequence[Message], str]:
         """Return what to drop, and the text that stands for it; nothing for a request that was answered before."""
         if request.id and self._committer.submit(lambda transaction: recall(transaction, request)).value is not None:
             return (), ""
@@ -175,7 +175,7 @@ class Trimming:
         most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
         return victims, self._summarizer.summarize(victims, most_tokens=most)
 
-    def _dropped(self, session: Session, live: Sequence[MessageRecord], order: TrimOrder) -> set[int]:
+    def _dropped(self, session: Session, live: Sequence[MessageRecord], order: TrimRequest) -> set[int]:
         """Return what to drop: rounds that the caller counted stay whatever they cost, others if there is room."""
         share = int(session.token_limit * self._rules.to_share)
         target = share if order.target_tokens is None else order.target_tokens

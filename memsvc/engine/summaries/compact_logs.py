@@ -14,13 +14,13 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log, log_key, log_metadata, sums_up
 from memsvc.domain.write_requests import Draft, OnDuplicate
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.conflicts.state_updates import Settling
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.upsert import Placed, Placing
-from memsvc.engine.records.memory_builder import Drafting, Prepared
-from memsvc.engine.summaries.summarizer import Summing
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.upsert import Upserter, UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
+from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -40,10 +40,10 @@ class LogRules:
 class Writers:
     """What compacting writes with."""
 
-    committer: Committer
-    drafting: Drafting
-    recording: Recording
-    placing: Placing
+    committer: GroupCommitter
+    drafting: MemoryBuilder
+    recording: RecordBuilder
+    placing: Upserter
 
 
 class _CannotBeSummedUpError(Exception):
@@ -57,14 +57,14 @@ class Compacting:
     is restored is left alone until it is changed. Text that is added to it later is summed up anew.
     """
 
-    def __init__(self, store: MetadataStore, writers: Writers, summing: Summing, rules: LogRules) -> None:
+    def __init__(self, store: MetadataStore, writers: Writers, summing: TextSummarizer, rules: LogRules) -> None:
         """Read *store* and write by *writers* what *summing* says, when *rules* say so."""
         self._store = store
         self._writers = writers
         self._summing = summing
         self._rules = rules
         self._now: Callable[[], datetime] = writers.drafting.now
-        self._settling = Settling(writers.recording, self._now)
+        self._settling = ConflictStateUpdater(writers.recording, self._now)
 
     @property
     def kind(self) -> UpkeepStep:
@@ -105,7 +105,7 @@ class Compacting:
         related = self._store.memories.get(log.related_ids, reach=_reach(log))
         return any(sums_up(memory, log) for memory in related.values())
 
-    def _planned(self, due: Due, before: str) -> tuple[Memory, Prepared] | None:
+    def _planned(self, due: Due, before: str) -> tuple[Memory, PreparedMemory] | None:
         """Return a log with its summary, or None when it is no longer due."""
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         log = self._store.memories.get([due.memory_id], reach=reach).get(due.memory_id)
@@ -118,7 +118,7 @@ class Compacting:
         draft = _draft(log, summed.text or log.content.strip()[:1] or "…")
         return log, self._writers.drafting.prepare(replace(log.scope, session_id=""), draft)
 
-    def _put_away(self, transaction: Transaction, log: Memory, prepared: Prepared) -> bool:
+    def _put_away(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> bool:
         found = transaction.get(log.id, reach=_reach(log))
         if found is None or found.revision != log.revision:
             return False
@@ -134,9 +134,9 @@ class Compacting:
             return False
         return True
 
-    def _replace(self, transaction: Transaction, log: Memory, prepared: Prepared) -> None:
+    def _replace(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> None:
         [placed] = self._writers.placing.place(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
-        if not isinstance(placed, Placed) or placed.memory.status is not Status.ACTIVE:
+        if not isinstance(placed, UpsertResult) or placed.memory.status is not Status.ACTIVE:
             raise _CannotBeSummedUpError
         archived = _archived(log, placed.memory.id, self._now())
         transaction.update(log, self._writers.recording.relabelled(archived), ChangeAction.UPDATED)
@@ -162,7 +162,7 @@ def _draft(log: Memory, summary: str) -> Draft:
     )
 
 
-def _unnamed(prepared: Prepared) -> Prepared:
+def _unnamed(prepared: PreparedMemory) -> PreparedMemory:
     record = prepared.record
     draft = replace(prepared.draft, key="")
     return replace(prepared, draft=draft, record=replace(record, memory=replace(record.memory, key="")))

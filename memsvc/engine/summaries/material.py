@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import Period, material_of, when
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import query_terms, terms
@@ -26,7 +26,7 @@ PAGE = 250
 _LABELS = "the tags and categories of all memories to be looked at"
 
 
-class Material:
+class SummarySources:
     """Gathers memories of a period, of a topic, or of both."""
 
     def __init__(self, reads: MemoryReads, lexical: LexicalIndex) -> None:
@@ -75,7 +75,7 @@ class Material:
                 return
             if deadline.passed():
                 raise DeadlineExceededError(_LABELS)
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             after = PageCursor(to_micros(when(page[-1])), page[-1].row)
 
     def _page(

@@ -12,11 +12,11 @@ from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, summary_key, when
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Noted, Request, Requests, digest_of, gone
-from memsvc.engine.memories.upsert import Placed, Placing
-from memsvc.engine.records.memory_builder import Drafting, Prepared
-from memsvc.engine.summaries.material import Material
-from memsvc.engine.summaries.summarizer import SummedUp, Summing
+from memsvc.engine.commit.idempotency import IdempotentExecutor, Noted, Request, digest_of, gone
+from memsvc.engine.memories.upsert import Upserter, UpsertResult
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
+from memsvc.engine.summaries.material import SummarySources
+from memsvc.engine.summaries.summarizer import SummedUp, TextSummarizer
 from memsvc.ports.metadata import Transaction
 from memsvc.text.moments import day_text
 
@@ -38,7 +38,7 @@ class PeriodSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PeriodRequest:
     """What is to be summed up, in at most so many tokens (None: as the settings say). An empty topic is every topic."""
 
     scope: Scope
@@ -52,11 +52,11 @@ class SummarizePeriod:
 
     def __init__(
         self,
-        drafting: Drafting,
-        placing: Placing,
-        requests: Requests,
-        material: Material,
-        summing: Summing,
+        drafting: MemoryBuilder,
+        placing: Upserter,
+        requests: IdempotentExecutor,
+        material: SummarySources,
+        summing: TextSummarizer,
         *,
         most_tokens: int,
     ) -> None:
@@ -68,7 +68,7 @@ class SummarizePeriod:
         self._summing = summing
         self._most_tokens = most_tokens
 
-    def summarize(self, wish: Wish, options: WriteOptions, deadline: Deadline) -> PeriodSummary:
+    def summarize(self, wish: PeriodRequest, options: WriteOptions, deadline: Deadline) -> PeriodSummary:
         """Sum up what is wished for and keep it under its key, where an earlier summary of the same gets a revision.
 
         Raises:
@@ -92,7 +92,7 @@ class SummarizePeriod:
         told = _told(noted)
         return replace(told, written=replace(told.written, redactions=prepared.redactions))
 
-    def _summed_up(self, wish: Wish, sources: Sequence[Memory], deadline: Deadline) -> SummedUp:
+    def _summed_up(self, wish: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummedUp:
         texts = [memory.content for memory in sources if memory.content.strip()]
         if not texts:
             raise NothingToSummarizeError(wish.period.name, wish.topic)
@@ -107,7 +107,7 @@ class SummarizePeriod:
             raise NothingToSummarizeError(wish.period.name, wish.topic)
         return summed
 
-    def _place(self, transaction: Transaction, prepared: Prepared) -> Placed:
+    def _place(self, transaction: Transaction, prepared: PreparedMemory) -> UpsertResult:
         memory = prepared.record.memory
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
@@ -116,11 +116,11 @@ class SummarizePeriod:
         [placed] = self._placing.place(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if isinstance(placed, MemsvcError):
             raise placed
-        assert isinstance(placed, Placed)  # noqa: S101 - only items that came rejected are returned so
+        assert isinstance(placed, UpsertResult)  # noqa: S101 - only items that came rejected are returned so
         return placed
 
 
-def _draft(wish: Wish, sources: Sequence[Memory], summed: SummedUp) -> Draft:
+def _draft(wish: PeriodRequest, sources: Sequence[Memory], summed: SummedUp) -> Draft:
     title = f"{wish.period.name} {wish.topic}" if wish.topic else wish.period.name
     return Draft(
         summed.text,

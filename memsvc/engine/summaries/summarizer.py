@@ -33,7 +33,7 @@ class SummedUp:
     notice: str = ""
 
 
-class Summing:
+class TextSummarizer:
     """Sums up what memories say. Safe to call from several threads."""
 
     def __init__(self, model: LanguageModel | None, count: Callable[[str], int], redactor: Redactor) -> None:

@@ -12,7 +12,7 @@ from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
 from memsvc.domain.reminder import Reminder
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Session, ToolCall
-from memsvc.domain.statements import Part, Statement
+from memsvc.domain.statements import Statement, ValuePart
 from memsvc.domain.user_data import Stored
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.parts import MessagePart
@@ -63,7 +63,7 @@ def _stored(line: schema.MemoryLine, scope: Scope) -> Stored:
 
 def _statements(line: schema.MemoryLine) -> tuple[Statement, ...]:
     found = {
-        one.topic: Statement(one.rule, one.topic, tuple([Part(*part) for part in one.parts]), not one.is_negative)
+        one.topic: Statement(one.rule, one.topic, tuple([ValuePart(*part) for part in one.parts]), not one.is_negative)
         for one in line.statements
     }
     return tuple(found[topic] for topic in sorted(found))

@@ -23,7 +23,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import MessageRecord, Session
 from memsvc.domain.statements import Statement
-from memsvc.domain.user_data import Earlier, RecordKind, Stored
+from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 
 Fields = dict[str, Any]
 
@@ -100,7 +100,7 @@ def _data(vector: bytes) -> tuple[bytes, bytes, bytes]:
     return b'"data":"', b2a_base64(vector, newline=False), b'"'
 
 
-def revision_line(earlier: Earlier) -> Line:
+def revision_line(earlier: StoredRevision) -> Line:
     """Return an earlier revision of the memory whose line was the last one of a memory."""
     return line_of(_memory(RecordKind.REVISION, earlier.memory, earlier.action))
 

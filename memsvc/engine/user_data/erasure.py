@@ -16,18 +16,17 @@ from memsvc.domain.erasure import Erased, Erasure, Receipt, owner_digest
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.erasing.files import STORE as BLOBS
-from memsvc.engine.erasing.files import FilesOfUsers
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.erasing.files import BLOBS, FilesOfUsers
 from memsvc.engine.files.garbage_collection import GRACE
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data.erasure_receipts import (
-    Beside,
-    Notes,
+    ErasureJournal,
+    ExternalCopies,
     notes_of,
     notes_text,
     receipt_of,
@@ -35,8 +34,8 @@ from memsvc.engine.user_data.erasure_receipts import (
     with_beside,
 )
 from memsvc.engine.user_data.export import own_passages, text_digest
-from memsvc.engine.user_data.residue_scan import Search
-from memsvc.engine.user_data.storage_scrub import Clearing
+from memsvc.engine.user_data.residue_scan import ResidueScan
+from memsvc.engine.user_data.storage_scrub import StorageScrubber
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.vectors import VectorIndex
@@ -59,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class CacheInvalidation:
     """What keeps something of users in memory: each is told to forget an owner."""
 
     flush: Callable[[], None]
@@ -74,12 +73,12 @@ class Indexes:
     lexical: LexicalIndex
     indexer: Indexer
     reindex: Reindex
-    embedding: Embedding
-    tier: RetrievalTier
+    embedding: CachedEmbedder
+    tier: EmbeddingGranularity
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataLocations:
     """Where files are.
 
     Attributes:
@@ -100,10 +99,10 @@ class Erase:
     def __init__(
         self,
         store: MetadataStore,
-        committer: Committer,
+        committer: GroupCommitter,
         indexes: Indexes,
-        keeping: Keeping,
-        place: Place,
+        keeping: CacheInvalidation,
+        place: DataLocations,
         now: Callable[[], datetime],
     ) -> None:
         """Erase from all of these."""
@@ -115,13 +114,13 @@ class Erase:
         self._now = now
         self._lock = threading.Lock()
         self._pause = threading.Event()
-        self._clearing = Clearing(store.erasures, place.directory, place.without, self._pause)
+        self._clearing = StorageScrubber(store.erasures, place.directory, place.without, self._pause)
 
     def preview(self, scope: Scope) -> Receipt:
         """Return what `run` would remove; nothing is changed."""
         now = self._now()
         found = self._found(scope.owner, self._store.erasures.projects(scope.owner))
-        beside = Beside(orphans=len(self._removable(self._place.files.orphans())))
+        beside = ExternalCopies(orphans=len(self._removable(self._place.files.orphans())))
         stores = tuple(Erased(name, removed) for name, removed in with_beside(found, beside).items())
         backups = tuple(self._place.backups())
         return Receipt(now, now, is_done=False, is_clean=False, stores=stores, backups=backups)
@@ -181,7 +180,7 @@ class Erase:
             # Of what was deleted before and left no trace, files of the indexes may still have something.
             self._clear_indexes()
             search = self._clearing.run(owner, notes)
-        beside = Beside(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
+        beside = ExternalCopies(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
         receipt = self._receipt(erasure, notes, beside, search)
         text = receipt_text(receipt, self._store.feed.head())
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=text)
@@ -190,7 +189,7 @@ class Erase:
         self._clearing.settle()
         return receipt
 
-    def _notes(self, owner: str, projects: Sequence[str]) -> Notes:
+    def _notes(self, owner: str, projects: Sequence[str]) -> ErasureJournal:
         digests: set[bytes] = set()
         samples: list[str] = []
         ids: list[str] = []
@@ -200,10 +199,10 @@ class Erase:
                 ids += [stored.memory.id] if len(ids) < SAMPLES else []
                 pasts = (earlier.memory for earlier in snapshot.earlier(stored.memory))
                 for memory in (stored.memory, *pasts):
-                    COURTESY.give_way()
+                    SEARCH_PRIORITY.give_way()
                     digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
                     samples += _sample(memory) if len(samples) < SAMPLES else []
-        return Notes(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
+        return ErasureJournal(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
 
     def _remove(self, owner: str) -> set[str]:
         """Remove all from the stores; return the hashes of the blobs that went."""
@@ -217,7 +216,7 @@ class Erase:
             self._require_running()
         return blobs
 
-    def _clear_derived(self, owner: str, notes: Notes) -> int:
+    def _clear_derived(self, owner: str, notes: ErasureJournal) -> int:
         """Clear the indexes, then remove the embeddings that nobody asked for meanwhile; return how many."""
         with self._indexes.embedding.noticing(notes.digests) as asked:
             if not notes.is_empty:
@@ -258,7 +257,7 @@ class Erase:
             return list(orphans)
         return [sha256 for sha256, put_time in orphans.items() if put_time <= self._now() - GRACE]
 
-    def _receipt(self, erasure: Erasure, notes: Notes, beside: Beside, search: Search) -> Receipt:
+    def _receipt(self, erasure: Erasure, notes: ErasureJournal, beside: ExternalCopies, search: ResidueScan) -> Receipt:
         found = with_beside(notes.found, beside)
         left = self._found(erasure.owner, erasure.projects)
         remaining = {name: sum(counts.values()) for name, counts in left.items()} | {

@@ -10,14 +10,13 @@ from typing import Any
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.erasure import Erased, Receipt, covered, uncovered
-from memsvc.engine.erasing.files import ORPHANS
-from memsvc.engine.erasing.files import STORE as BLOBS
+from memsvc.engine.erasing.files import BLOBS, ORPHANS
 
 DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class ErasureJournal:
     """What an erasure found before it removed anything.
 
     Attributes:
@@ -38,7 +37,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ExternalCopies:
     """What came of an erasure, or would, beside what it notes.
 
     Attributes:
@@ -52,7 +51,7 @@ class Beside:
     left: int = 0
 
 
-def with_beside(found: Mapping[str, Mapping[str, int]], beside: Beside) -> dict[str, dict[str, int]]:
+def with_beside(found: Mapping[str, Mapping[str, int]], beside: ExternalCopies) -> dict[str, dict[str, int]]:
     """Return what was found, by store, with what is removed beside it."""
     every = {name: dict(counts) for name, counts in found.items()}
     for store, name, count in (("metadata", "embeddings", beside.embeddings), (BLOBS, ORPHANS, beside.orphans)):
@@ -61,7 +60,7 @@ def with_beside(found: Mapping[str, Mapping[str, int]], beside: Beside) -> dict[
     return every
 
 
-def notes_text(notes: Notes) -> str:
+def notes_text(notes: ErasureJournal) -> str:
     """Return notes as JSON."""
     digests = b64encode(b"".join(sorted(notes.digests))).decode()
     found = {name: dict(counts) for name, counts in notes.found.items()}
@@ -69,13 +68,13 @@ def notes_text(notes: Notes) -> str:
     return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
 
 
-def notes_of(text: str) -> Notes:
+def notes_of(text: str) -> ErasureJournal:
     """Return the notes that `notes_text` wrote."""
     content = json.loads(text)
     raw = b64decode(content["digests"])
     digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
     samples, ids = (tuple(map(uncovered, content[name])) for name in ("samples", "ids"))
-    return Notes(content["found"], frozenset(digests), samples, ids)
+    return ErasureJournal(content["found"], frozenset(digests), samples, ids)
 
 
 def receipt_text(receipt: Receipt, place: int) -> str:

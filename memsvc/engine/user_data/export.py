@@ -17,10 +17,10 @@ from memsvc.domain.indexing import Chunk, Document
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.indexing.views import Passage, RetrievalTier, passages_of
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.views import EmbeddingGranularity, Passage, passages_of
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.engine.user_data import encode
 from memsvc.engine.user_data.encode import Fields, Line, line_of
@@ -52,8 +52,8 @@ class Exporting:
         self,
         store: MetadataStore,
         accesses: AccessCounts,
-        embedding: Embedding,
-        tier: RetrievalTier,
+        embedding: CachedEmbedder,
+        tier: EmbeddingGranularity,
         now: Callable[[], datetime],
     ) -> None:
         """Read from *store*; vectors are those of *embedding*, of the views of *tier*."""
@@ -114,7 +114,7 @@ class Exporting:
         yield from map(encode.file_line, snapshot.files())
         memories = snapshot.memories()
         for stored, vectors in self._with_vectors(memories) if with_vectors else zip(memories, repeat(())):
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             yield encode.memory_line(stored, vectors)
             if stored.memory.revision > 1:
                 yield from map(encode.revision_line, snapshot.earlier(stored.memory))
@@ -146,7 +146,7 @@ class Exporting:
         return found
 
 
-def own_passages(memory: Memory, tier: RetrievalTier) -> list[Passage]:
+def own_passages(memory: Memory, tier: EmbeddingGranularity) -> list[Passage]:
     """Return the passages of a memory that follow from it alone, not from the line before it."""
     chunks = chunks_of(memory.content) or (_sole_chunk(memory),)
     return [one for one in passages_of(Document(memory, chunks), tier) if one.view is not View.WINDOW]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory, content_hash
 from memsvc.domain.sessions import MessageRecord
-from memsvc.domain.user_data import Earlier, Stored, derived_id
+from memsvc.domain.user_data import Stored, StoredRevision, derived_id
 from memsvc.engine.files.attaching import MEMORY_ID
 from memsvc.engine.user_data.renaming import Place, is_uuid, renamed
 
@@ -17,7 +17,7 @@ Places = Mapping[str, Sequence[Place]]
 """Where contents refer to files, by content."""
 
 
-class Naming:
+class IdMapping:
     """Gives every id of a file the one it has here.
 
     A file of another user gets new ids throughout, each made of the old one and the owner alone. In a file of the same
@@ -65,7 +65,7 @@ class Naming:
             message=None if stored.message is None else self._message(stored.message),
         )
 
-    def earlier(self, earlier: Earlier, places: Places) -> Earlier:
+    def earlier(self, earlier: StoredRevision, places: Places) -> StoredRevision:
         """Return an earlier revision under the ids of here; *places* are those in its content."""
         return replace(earlier, memory=self._memory(earlier.memory, places))
 

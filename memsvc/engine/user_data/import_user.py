@@ -12,9 +12,9 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session, SessionName
-from memsvc.domain.user_data import Earlier, Issue, RecordKind, Stored, Trouble, derived_id, said_by
+from memsvc.domain.user_data import ImportIssueReason, Issue, RecordKind, Stored, StoredRevision, derived_id, said_by
 from memsvc.engine.records.memory_builder import chunks_of, content_name
-from memsvc.engine.user_data.id_mapping import Naming, attached_to, file_ids_in, ids_in, new_file_ids
+from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.user_data.parser import Batch, Record
 from memsvc.ports.metadata import ContentName, Transaction
 from memsvc.ports.metadata import Record as StoreRecord
@@ -42,12 +42,12 @@ def store(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bo
     return storing.outcome
 
 
-def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Naming:
+def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> IdMapping:
     files = _new_file_ids(transaction, batch, owner, all_are_new=all_are_new)
     if all_are_new:
-        return Naming(owner, all_are_new=True, files=files)
+        return IdMapping(owner, all_are_new=True, files=files)
     named = {name for record in batch.records for name in _names(record)}
-    return Naming(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), files=files)
+    return IdMapping(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), files=files)
 
 
 def _new_file_ids(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _names(record: Record) -> Iterable[str]:
 
 
 class _Storing:
-    def __init__(self, transaction: Transaction, owner: str, naming: Naming) -> None:
+    def __init__(self, transaction: Transaction, owner: str, naming: IdMapping) -> None:
         self._transaction = transaction
         self._owner = owner
         self._naming = naming
@@ -99,7 +99,9 @@ class _Storing:
         tombstones: list[tuple[Record, Tombstone]] = []
         for record in records:
             if record.value is None:
-                self._skip(record, Trouble.SKIPPED, f"Records {record.name!r} are not known; it may be left out.")
+                self._skip(
+                    record, ImportIssueReason.SKIPPED, f"Records {record.name!r} are not known; it may be left out."
+                )
             elif isinstance(record.value, Session):
                 self._session(record, record.value)
             elif isinstance(record.value, File):
@@ -124,7 +126,7 @@ class _Storing:
         elif replace(found, row=0) == session:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, Trouble.DIFFERS, f"The session {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The session {HERE}.")
 
     def _file(self, record: Record, given: File) -> None:
         file = self._naming.file(given)
@@ -138,7 +140,7 @@ class _Storing:
         elif replace(known, row=0, has_content=False) == file:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, Trouble.DIFFERS, f"The file {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The file {HERE}.")
 
     def _memories(self, memories: Sequence[tuple[Record, Stored]]) -> None:
         if not memories:
@@ -154,10 +156,10 @@ class _Storing:
             if name in known:
                 self._compare(record, stored, known[name])
             elif name in seen or record.late:
-                self._skip(record, Trouble.DIFFERS, "The memory comes twice, or was not stored.")
+                self._skip(record, ImportIssueReason.DIFFERS, "The memory comes twice, or was not stored.")
             elif (refused := claims.taken(stored)) is not None:
                 trouble, holder = refused
-                what = "key" if trouble is Trouble.KEY_TAKEN else "content"
+                what = "key" if trouble is ImportIssueReason.KEY_TAKEN else "content"
                 self._skip(record, trouble, f"Another memory has the {what}; this one was left out.", holder)
             else:
                 seen.add(name)
@@ -170,7 +172,7 @@ class _Storing:
         same = said_by(stored) == said_by(known)
         if not same:
             message = f"The memory {HERE}: at revision {known.memory.revision}, in the file {stored.memory.revision}."
-            self._skip(record, Trouble.DIFFERS, message)
+            self._skip(record, ImportIssueReason.DIFFERS, message)
             return
         earlier = self._earlier(record)
         added = self._transaction.restore_earlier(known.memory, earlier) if earlier else 0
@@ -201,7 +203,7 @@ class _Storing:
             return session, stored
         why = "is not here" if session is None else f"has another message in the place {stored.message.ordinal}"
         message = f"The session {name.session_id!r} {why}; the message was stored as a memory alone."
-        self._tell(record, Trouble.SESSION_MISSING, message)
+        self._tell(record, ImportIssueReason.SESSION_MISSING, message)
         return None, replace(stored, message=None)
 
     def _conflict(self, record: Record, given: Conflict) -> None:
@@ -212,9 +214,9 @@ class _Storing:
         if known == conflict:
             self.outcome.unchanged += 1
         elif known is not None:
-            self._skip(record, Trouble.DIFFERS, f"The conflict {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The conflict {HERE}.")
         elif len(self._transaction.rows(self._owner, sides)) < len(set(sides)):
-            self._skip(record, Trouble.MEMORY_MISSING, "One of the memories of the conflict is not here.")
+            self._skip(record, ImportIssueReason.MEMORY_MISSING, "One of the memories of the conflict is not here.")
         else:
             self._transaction.add_conflicts([conflict])
             self.outcome.stored[RecordKind.CONFLICT] += 1
@@ -227,7 +229,7 @@ class _Storing:
         elif known == checkpoint:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, Trouble.DIFFERS, f"The checkpoint {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The checkpoint {HERE}.")
 
     def _tombstones(self, tombstones: Sequence[tuple[Record, Tombstone]]) -> None:
         if not tombstones:
@@ -239,7 +241,7 @@ class _Storing:
         self.outcome.stored[RecordKind.TOMBSTONE] += len(new)
         self.outcome.unchanged += len(tombstones) - len(new)
 
-    def _earlier(self, record: Record) -> list[Earlier]:
+    def _earlier(self, record: Record) -> list[StoredRevision]:
         return [self._naming.earlier(one, record.places) for one in record.earlier]
 
     def _known_session(self, name: SessionName) -> Session | None:
@@ -247,11 +249,11 @@ class _Storing:
             self._sessions[name] = self._transaction.sessions.get(name)
         return self._sessions[name]
 
-    def _skip(self, record: Record, trouble: Trouble, message: str, in_the_way: str = "") -> None:
+    def _skip(self, record: Record, trouble: ImportIssueReason, message: str, in_the_way: str = "") -> None:
         self.outcome.skipped += 1 + len(record.earlier) - record.late
         self._tell(record, trouble, message, in_the_way)
 
-    def _tell(self, record: Record, trouble: Trouble, message: str, in_the_way: str = "") -> None:
+    def _tell(self, record: Record, trouble: ImportIssueReason, message: str, in_the_way: str = "") -> None:
         self.outcome.issues.append(Issue(record.line, _kind(record), record.name, trouble, message, in_the_way))
 
 
@@ -266,13 +268,13 @@ class _Claims:
             name: found.id for name, found in transaction.find_contents(owner, claimed).items()
         }
 
-    def taken(self, stored: Stored) -> tuple[Trouble, str] | None:
+    def taken(self, stored: Stored) -> tuple[ImportIssueReason, str] | None:
         """Return what stands in the way of a memory, and whose it is, or speak for what it claims."""
         memory, key = stored.memory, (stored.memory.scope.project_id, stored.memory.key)
         if _has_key(memory) and key in self._keys:
-            return Trouble.KEY_TAKEN, self._keys[key]
+            return ImportIssueReason.KEY_TAKEN, self._keys[key]
         if _claims(stored) and content_name(memory) in self._contents:
-            return Trouble.CONTENT_TAKEN, self._contents[content_name(memory)]
+            return ImportIssueReason.CONTENT_TAKEN, self._contents[content_name(memory)]
         if _has_key(memory):
             self._keys[key] = memory.id
         if _claims(stored):

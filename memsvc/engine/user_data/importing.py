@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import RecordKind, Stored, TransferProgress
-from memsvc.engine.commit.group_committer import Committed, Committer
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.memories.in_order import InOrder
+from memsvc.engine.commit.group_committer import Committed, GroupCommitter
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.memories.in_order import CommitPipeline
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.import_user import Outcome, store
 from memsvc.engine.user_data.parser import Batch, Parser
@@ -31,7 +31,7 @@ class _Stored:
 class UserImporting:
     """Begins imports of users."""
 
-    def __init__(self, committer: Committer, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(self, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
         """Write through *committer*, and keep vectors for *embedding*."""
         self._committer = committer
         self._embedding = embedding
@@ -45,10 +45,12 @@ class UserImporting:
 class UserImport:
     """One import at work; one caller may parse the next bytes while another stores the batch before."""
 
-    def __init__(self, scope: Scope, committer: Committer, embedding: Embedding, tier: RetrievalTier) -> None:
+    def __init__(
+        self, scope: Scope, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity
+    ) -> None:
         """Import into the user of *scope*."""
         self._scope = scope
-        self._works: InOrder[_Stored] = InOrder(committer)
+        self._works: CommitPipeline[_Stored] = CommitPipeline(committer)
         self._embedding = embedding
         self._tier = tier
         self._parser = Parser(scope)

@@ -9,8 +9,8 @@ from typing import Any
 
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.scope import Scope
-from memsvc.domain.user_data import FORMAT, VERSION, Earlier, Stored
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.domain.user_data import FORMAT, VERSION, Stored, StoredRevision
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.decode import Value, Vectors, memory_of, value_of, vectors_of
 from memsvc.engine.user_data.reading import bad_line, read_line
@@ -39,7 +39,7 @@ class Record:
     line: int
     name: str
     value: Value | None
-    earlier: list[Earlier] = field(default_factory=list)
+    earlier: list[StoredRevision] = field(default_factory=list)
     vectors: Vectors = ()
     late: bool = False
     places: dict[str, Sequence[Place]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Record:
         if isinstance(self.value, Stored):
             self._look_at(self.value.memory.content)
 
-    def add_earlier(self, earlier: Earlier) -> None:
+    def add_earlier(self, earlier: StoredRevision) -> None:
         """Add an earlier revision of the memory."""
         self.earlier.append(earlier)
         self._look_at(earlier.memory.content)
@@ -134,7 +134,7 @@ class Parser:
             )
 
     def _read(self, raw: bytes) -> schema.Line | str:
-        COURTESY.give_way()
+        SEARCH_PRIORITY.give_way()
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")
@@ -190,7 +190,7 @@ class Parser:
             raise bad_line(self._lines, "id", "must be that of the memory before, whose revision it is")
         if line.revision >= last.memory.revision:
             raise bad_line(self._lines, "revision", f"must be less than that of the memory, {last.memory.revision}")
-        earlier = Earlier(memory_of(line, self._scope), line.action)
+        earlier = StoredRevision(memory_of(line, self._scope), line.action)
         if self._past + size > PAST_BYTES and self._waiting[-1].earlier:
             # Rare: so long a past goes over several transactions.
             yield from self._flush()

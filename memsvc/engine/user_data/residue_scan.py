@@ -21,21 +21,21 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ResidueScan:
     """How many files were read, and the names of those that hold something."""
 
     files: int
     holding: tuple[str, ...]
 
 
-def search_files(directory: Path, needles: Collection[str], *, without: Sequence[Path] = ()) -> Search:
+def search_files(directory: Path, needles: Collection[str], *, without: Sequence[Path] = ()) -> ResidueScan:
     """Have every file below *directory*, but those below *without*, read through for any of *needles* as UTF-8.
 
     Raises:
         OSError: They cannot be read.
     """
     if not needles:
-        return Search(0, ())
+        return ResidueScan(0, ())
     asked = json.dumps([str(directory), list(needles), [str(place) for place in without]])
     # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
     done = subprocess.run(  # noqa: S603
@@ -50,7 +50,7 @@ def search_files(directory: Path, needles: Collection[str], *, without: Sequence
         message = "The files could not be looked through."
         raise OSError(message)
     files, holding = json.loads(done.stdout)
-    return Search(files, tuple(holding))
+    return ResidueScan(files, tuple(holding))
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.user_data.erasure_receipts import Notes
-from memsvc.engine.user_data.residue_scan import Search, search_files
+from memsvc.engine.user_data.erasure_receipts import ErasureJournal
+from memsvc.engine.user_data.residue_scan import ResidueScan, search_files
 from memsvc.ports.erasing import ErasureReads
 
 QUICK_BYTES = 512 * 1024 * 1024
@@ -22,7 +22,7 @@ SETTLE_TRIES = 25
 log = logging.getLogger(__name__)
 
 
-class Clearing:
+class StorageScrubber:
     """Clears the files of what was removed.
 
     A database leaves copies of entries in pages that they were moved from, also of such as were removed long before the
@@ -40,7 +40,7 @@ class Clearing:
         self._without = without
         self._pause = pause
 
-    def run(self, owner: str, notes: Notes) -> Search:
+    def run(self, owner: str, notes: ErasureJournal) -> ResidueScan:
         """Clear the files of all that was removed, and return what a search of them finds afterwards.
 
         Raises:
@@ -79,13 +79,13 @@ class Clearing:
         is_searched = all(path.is_relative_to(self._directory.resolve()) for path in files)
         return not (is_telling and is_searched) or sum(path.stat().st_size for path in files) <= QUICK_BYTES
 
-    def _is_of_others(self, needle: str, owner: str, notes: Notes) -> bool:
+    def _is_of_others(self, needle: str, owner: str, notes: ErasureJournal) -> bool:
         """Return whether it is no wonder that *needle* is found: what others say, too, is theirs."""
         if needle == owner:
             return self._erasures.is_part_of_others(owner)
         return needle in notes.samples and self._erasures.is_elsewhere(needle)
 
-    def _search(self, needles: Sequence[str]) -> Search:
+    def _search(self, needles: Sequence[str]) -> ResidueScan:
         try:
             return search_files(self._directory, needles, without=self._without)
         except OSError as error:

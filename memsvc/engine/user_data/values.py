@@ -21,7 +21,7 @@ from pydantic import (
 )  # fmt: skip
 
 from memsvc.domain import limits
-from memsvc.domain.doubles import is_double
+from memsvc.domain.doubles import fits_json_number
 from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.memory_keys import fault_of
 
@@ -135,7 +135,7 @@ def _inspect(value: JsonValue) -> None:
             _inspect(inner)
     elif isinstance(value, str):
         _plain(value)
-    elif isinstance(value, int) and not is_double(value):
+    elif isinstance(value, int) and not fits_json_number(value):
         message = "must hold numbers within the range of doubles only"
         raise ValueError(message)
 

@@ -12,10 +12,10 @@ from memsvc.domain.diagnostics import Notice
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.engine.vault.git import GitCommits
-from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
-from memsvc.engine.vault.noticing import Noticing
-from memsvc.engine.vault.tree import TreeMissingError, look
-from memsvc.engine.vault.troubles import VaultTroubles
+from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
+from memsvc.engine.vault.noticing import ChangeHandler
+from memsvc.engine.vault.tree import TreeMissingError, scan
+from memsvc.engine.vault.troubles import VaultWarnings
 from memsvc.engine.vault.watcher import Watcher
 
 _QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
@@ -25,24 +25,24 @@ _NOT_OURS = frozenset({VaultAction.IGNORED, VaultAction.INVALID, VaultAction.REA
 log = logging.getLogger(__name__)
 
 
-class Attending:
+class VaultMonitor:
     """Hears of everything that happens to the files of a vault, whoever does it."""
 
-    def __init__(self, root: Path, manner: Manner, git: GitCommits | None) -> None:
+    def __init__(self, root: Path, manner: WatchConfig, git: GitCommits | None) -> None:
         """Attend to the files in *root*, once started; commit them to *git*, if there is any."""
         self._root = root
         self._manner = manner
         self._git = git
         self._watcher: Watcher | None = None
-        self._troubles = VaultTroubles()
+        self._troubles = VaultWarnings()
 
     def start(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
         """Watch from now on, if that is wanted, and take what changes by *take*."""
         if self._manner.mode is WatchMode.OFF:
             return
-        self._watcher = Watcher(self._root, Noticing(take), self._manner)
+        self._watcher = Watcher(self._root, ChangeHandler(take), self._manner)
         try:
-            known = look(self._root).files
+            known = scan(self._root).files
         except TreeMissingError:
             known = {}
         self._watcher.start(known)

@@ -8,7 +8,7 @@ JUDGE_SECONDS = 2.0
 """How long after a sweep an event for what it found may still come."""
 
 
-class Ears:
+class EventDeliveryCheck:
     """Notices whether events come: what a sweep finds must have been told, before or shortly after."""
 
     def __init__(self) -> None:

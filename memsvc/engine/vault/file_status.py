@@ -11,9 +11,9 @@ from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences
 from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, standing
 from memsvc.domain.vault_names import path_key
 from memsvc.domain.write_requests import PatchValue
-from memsvc.engine.vault.filesystem import VaultFolder, digest_of
+from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 from memsvc.text.front_matter import note_of, read_note
 
 ALIKE = 8
@@ -21,7 +21,7 @@ ALIKE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileStatus:
     """One path, as it is now, and what it calls for.
 
     Attributes:
@@ -57,33 +57,33 @@ class Seen:
         return self.entry is not None and self.entry.path != self.path
 
 
-class Seeing:
+class FileInspector:
     """Looks at files, one at a time."""
 
-    def __init__(self, folder: VaultFolder, book: VaultBook, reads: MemoryReads) -> None:
+    def __init__(self, folder: VaultFilesystem, book: VaultManifest, reads: MemoryReads) -> None:
         """Look into *folder*; *book* knows what was written there, *reads* what memories say."""
         self._folder = folder
         self._book = book
         self._reads = reads
 
-    def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> Seen:
+    def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> FileStatus:
         """Return what is at *path* and what it calls for. The memories *claimed* have another file now."""
         place = standing(path)
         if not is_note(path) or place is None:
-            return Seen(path, VaultAction.IGNORED)
+            return FileStatus(path, VaultAction.IGNORED)
         entry = self._book.at([path]).get(path_key(path))
         try:
             data = self._folder.read(path)
         except NoteError as error:
-            return Seen(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
+            return FileStatus(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
         if data is None:
             return self._gone(path, entry, claimed)
-        seen = Seen(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
+        seen = FileStatus(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
         if entry is not None and entry.digest == seen.digest:
             return seen
         return self._edited(seen)
 
-    def _edited(self, seen: Seen) -> Seen:
+    def _edited(self, seen: FileStatus) -> FileStatus:
         if seen.entry is not None and seen.entry.session_id:
             return replace(seen, action=VaultAction.READ_ONLY, detail="A transcript is not edited by its file.")
         try:
@@ -92,21 +92,21 @@ class Seeing:
         except NoteError as error:
             return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
 
-    def _gone(self, path: str, entry: Entry | None, claimed: AbstractSet[str]) -> Seen:
+    def _gone(self, path: str, entry: Entry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:
-            return Seen(path, VaultAction.UNCHANGED, entry=entry)
+            return FileStatus(path, VaultAction.UNCHANGED, entry=entry)
         if entry.session_id:
-            return Seen(path, VaultAction.READ_ONLY, entry=entry, detail="The transcript will be written again.")
+            return FileStatus(path, VaultAction.READ_ONLY, entry=entry, detail="The transcript will be written again.")
         scope = scope_of(entry.owner, entry.project_id)
         memory = self._memory(entry.memory_id, scope)
         if memory is None or memory.status in ABSENT:
-            return Seen(path, VaultAction.UNCHANGED, scope=scope, entry=entry)
+            return FileStatus(path, VaultAction.UNCHANGED, scope=scope, entry=entry)
         if memory.revision != entry.revision:
             detail = "The memory was changed meanwhile, so its file is written again."
-            return Seen(path, VaultAction.CONFLICT, scope=scope, entry=entry, memory=memory, detail=detail)
-        return Seen(path, VaultAction.DELETED, scope=scope, entry=entry, memory=memory)
+            return FileStatus(path, VaultAction.CONFLICT, scope=scope, entry=entry, memory=memory, detail=detail)
+        return FileStatus(path, VaultAction.DELETED, scope=scope, entry=entry, memory=memory)
 
-    def _known(self, seen: Seen) -> Seen:
+    def _known(self, seen: FileStatus) -> FileStatus:
         """Find the memory of a file that can be read, and compare the two."""
         memory, entry = self._identity(seen)
         if memory is None:
@@ -127,7 +127,7 @@ class Seeing:
             action = VaultAction.CONFLICT if is_behind else VaultAction.UPDATED
         return replace(seen, action=action, patch=patch, is_behind=is_behind)
 
-    def _identity(self, seen: Seen) -> tuple[Memory | None, Entry | None]:
+    def _identity(self, seen: FileStatus) -> tuple[Memory | None, Entry | None]:
         """Return the memory that a file is of, and the entry that it had; a copy of a file is of no memory."""
         assert seen.note is not None  # noqa: S101 - for the type checker: it was read
         assert seen.scope is not None  # noqa: S101
@@ -154,12 +154,12 @@ class Seeing:
         except NoteError:
             return True
 
-    def _of_entry(self, seen: Seen) -> tuple[Memory | None, Entry | None]:
+    def _of_entry(self, seen: FileStatus) -> tuple[Memory | None, Entry | None]:
         assert seen.scope is not None  # noqa: S101 - for the type checker
         entry = seen.entry
         return (None, None) if entry is None else (self._memory(entry.memory_id, seen.scope), entry)
 
-    def _new(self, seen: Seen) -> Seen:
+    def _new(self, seen: FileStatus) -> FileStatus:
         place, note = seen.place, seen.note
         assert place is not None  # noqa: S101 - for the type checker
         assert note is not None  # noqa: S101
@@ -182,7 +182,7 @@ class Seeing:
         found = self._reads.get([memory_id], reach=Reach(scope.owner, (scope.project_id,)))
         return found.get(memory_id)
 
-    def _scope(self, seen: Seen) -> Scope:
+    def _scope(self, seen: FileStatus) -> Scope:
         """Return whose a folder is; one whose name is shortened is known by the files in it.
 
         Raises:
@@ -205,7 +205,7 @@ def scope_of(owner: str, project_id: str) -> Scope:
     return Scope(user, project_id, tenant_id=tenant)
 
 
-def _said_by_move(seen: Seen, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
+def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
     """Return what it says that a person put a file into another folder, over what the file itself says."""
     memory, place, entry = seen.memory, seen.place, seen.entry
     if entry is None or memory is None or place is None or not seen.has_moved:

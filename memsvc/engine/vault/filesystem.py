@@ -48,7 +48,7 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class VaultFolder:
+class VaultFilesystem:
     """Reads and writes files by their paths below the root, with "/". A symbolic link on the way is an error."""
 
     def __init__(self, root: Path, note: Note = _unnoted) -> None:

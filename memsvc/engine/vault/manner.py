@@ -33,7 +33,7 @@ class WatchState(StrEnum):
     STOPPED = "STOPPED"
 
 
-class Taker(Protocol):
+class ChangeHandler(Protocol):
     """Takes what happened to files into the store. Both must be repeatable: a path may come again without a change.
 
     Raises:
@@ -52,7 +52,7 @@ class Taker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class WatchConfig:
     """How to watch.
 
     Attributes:

@@ -10,9 +10,9 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
 from memsvc.domain.vault_layout import Place, conflict_path, has_file, place_of
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.filesystem import digest_of
-from memsvc.engine.vault.note_import import Desk, Taking
+from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.text.front_matter import render_note
 
 GROUP_BYTES = 4_000_000
@@ -43,10 +43,10 @@ class _Part:
         self.size += len(data)
 
 
-class Showing:
+class NoteExporter:
     """Brings files to what their memories are. Doing it again changes nothing."""
 
-    def __init__(self, desk: Desk, taking: Taking) -> None:
+    def __init__(self, desk: VaultContext, taking: NoteImporter) -> None:
         """Work at *desk*; what a person changed in the meantime goes through *taking*."""
         self._desk = desk
         self._taking = taking
@@ -66,7 +66,7 @@ class Showing:
         )
         part, done = _Part(), []
         for memory in memories:
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             self._one(part, memory, places.get(memory.id), entries.get(memory.id), known, anew=anew)
             if part.size >= GROUP_BYTES:
                 done += self._finished(part, dry_run=dry_run)

@@ -18,13 +18,13 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import Entry, Merged, Note, Taken, VaultAction, differences
 from memsvc.domain.vault_layout import conflict_path, name_says, place_of
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, Written
-from memsvc.engine.memories.create import Remember
-from memsvc.engine.memories.update import Revise
-from memsvc.engine.vault.file_status import Seeing, Seen
-from memsvc.engine.vault.filesystem import VaultFolder, digest_of
+from memsvc.engine.memories.create import MemoryCreator
+from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.vault.file_status import FileInspector, FileStatus
+from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.engine.vault.merging import Merge
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.vault import VaultBook
+from memsvc.ports.vault import VaultManifest
 from memsvc.text.front_matter import note_of, render_note
 
 AGENT = "vault"
@@ -37,18 +37,18 @@ _STATUS_OF_NEW = frozenset({Status.ARCHIVED, Status.QUARANTINED})
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class VaultContext:
     """What the vault works with: its folder, what it knows, and the use cases that write memories.
 
     Attributes:
         lock: Held by whoever looks at files and acts on what they are, one after the other.
     """
 
-    folder: VaultFolder
-    book: VaultBook
+    folder: VaultFilesystem
+    book: VaultManifest
     reads: MemoryReads
-    remember: Remember
-    revise: Revise
+    remember: MemoryCreator
+    revise: MemoryUpdater
     lock: threading.RLock
 
 
@@ -56,15 +56,15 @@ def _untold(taken: Taken) -> None:
     del taken
 
 
-class Taking:
+class NoteImporter:
     """Takes files back, one after the other; the same file twice is taken once."""
 
-    def __init__(self, desk: Desk, merge: Merge, told: Callable[[Taken], None] = _untold) -> None:
+    def __init__(self, desk: VaultContext, merge: Merge, told: Callable[[Taken], None] = _untold) -> None:
         """Work at *desk*; *merge* decides where file and memory were both changed, *told* hears what came of files."""
         self._desk = desk
         self._merge = merge
         self._told = told
-        self._seeing = Seeing(desk.folder, desk.book, desk.reads)
+        self._seeing = FileInspector(desk.folder, desk.book, desk.reads)
 
     def take(self, path: str) -> Taken:
         """Make of the memory of one file what the file says now, and return what that was.
@@ -114,7 +114,7 @@ class Taking:
     def _taken(self, paths: Sequence[str]) -> list[Taken]:
         """Take files one by one, but make new memories of new ones together, which is quicker."""
         done: dict[str, Taken] = {}
-        new: list[Seen] = []
+        new: list[FileStatus] = []
         for path in paths:
             seen = self._seeing.look(path)
             if _is_plainly_new(seen):
@@ -124,13 +124,13 @@ class Taking:
         done |= self._created(new)
         return [done[path] for path in paths]
 
-    def _created(self, new: Sequence[Seen]) -> dict[str, Taken]:
+    def _created(self, new: Sequence[FileStatus]) -> dict[str, Taken]:
         """Make new memories of files, in few transactions."""
-        by_scope: dict[Scope, list[tuple[Seen, Draft]]] = {}
+        by_scope: dict[Scope, list[tuple[FileStatus, Draft]]] = {}
         for seen in new:
             scope, draft = self._drafted(seen)
             by_scope.setdefault(scope, []).append((seen, draft))
-        made: list[tuple[Seen, Memory]] = []
+        made: list[tuple[FileStatus, Memory]] = []
         for scope, drafts in by_scope.items():
             results = self._desk.remember.create_batch(scope, [draft for _, draft in drafts], WriteOptions()).results
             made += [
@@ -143,7 +143,7 @@ class Taking:
         # Whatever was refused, or is there already, is looked at by itself.
         return done | {seen.path: self._take(seen.path) for seen in new if seen.path not in done}
 
-    def _take(self, path: str, looked: Seen | None = None) -> Taken:
+    def _take(self, path: str, looked: FileStatus | None = None) -> Taken:
         for attempt in range(1, ATTEMPTS + 1):
             seen = self._seeing.look(path) if looked is None or attempt > 1 else looked
             try:
@@ -157,7 +157,7 @@ class Taking:
                 return replace(_taken(seen), action=VaultAction.INVALID, detail=error.message)
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    def _done(self, seen: Seen) -> Taken:
+    def _done(self, seen: FileStatus) -> Taken:
         if seen.action in {VaultAction.IGNORED, VaultAction.INVALID}:
             return _taken(seen)
         if seen.data is None:
@@ -170,12 +170,12 @@ class Taking:
             return self._same_file(seen)
         return self._change(seen, seen.memory)
 
-    def _same_file(self, seen: Seen) -> Taken:
+    def _same_file(self, seen: FileStatus) -> Taken:
         if seen.entry is not None and seen.entry.path != seen.path:
             self._desk.book.record([replace(seen.entry, path=seen.path)])
         return _taken(seen)
 
-    def _without_file(self, seen: Seen) -> Taken:
+    def _without_file(self, seen: FileStatus) -> Taken:
         """Act on a file that is gone: its memory is deleted softly, unless it was changed meanwhile."""
         if seen.action is VaultAction.DELETED and seen.memory is not None:
             scope = _scope_for(seen.memory)
@@ -186,7 +186,7 @@ class Taking:
             self._desk.book.record(removed=[seen.entry.path])
         return _taken(seen)
 
-    def _change(self, seen: Seen, memory: Memory) -> Taken:
+    def _change(self, seen: FileStatus, memory: Memory) -> Taken:
         patch, detail, note = dict(seen.patch or {}), "", _required(seen.note)
         if seen.action is VaultAction.RESTORED:
             memory = self._desk.revise.restore(
@@ -212,14 +212,14 @@ class Taking:
         action = VaultAction.UPDATED if seen.is_behind and not detail else seen.action
         return replace(_taken(seen), action=action, memory_id=memory.id, detail=detail)
 
-    def _base(self, seen: Seen, memory: Memory) -> Memory | None:
+    def _base(self, seen: FileStatus, memory: Memory) -> Memory | None:
         """Return the memory as the file had it when it was written."""
         if seen.entry is None:
             return None
         reach = Reach(memory.scope.owner, (memory.scope.project_id,))
         return self._desk.reads.revision(memory.id, seen.entry.revision, reach=reach)
 
-    def _laid_beside(self, seen: Seen, memory: Memory, merged: Merged) -> tuple[dict[str, PatchValue], str]:
+    def _laid_beside(self, seen: FileStatus, memory: Memory, merged: Merged) -> tuple[dict[str, PatchValue], str]:
         """Lay the other side beside the file before anything is changed; return what is to be changed, and where."""
         if merged.beside is None:
             return differences(merged.note, memory, note_of(memory)), ""
@@ -227,7 +227,7 @@ class Taking:
         self._desk.folder.write_all([(beside, render_note(merged.beside))])
         return differences(merged.note, memory, note_of(memory)), f"The other side lies in {beside}"
 
-    def _create(self, seen: Seen) -> Taken:
+    def _create(self, seen: FileStatus) -> Taken:
         scope, draft = self._drafted(seen)
         written = self._desk.remember.create(scope, draft, WriteOptions())
         if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
@@ -256,7 +256,7 @@ class Taking:
         entry = self._desk.book.of([memory.id]).get(memory.id)
         return entry is not None and self._desk.folder.exists(entry.path)
 
-    def _drafted(self, seen: Seen) -> tuple[Scope, Draft]:
+    def _drafted(self, seen: FileStatus) -> tuple[Scope, Draft]:
         """Return a new memory: as the file says, else as its folder and name do."""
         note, place, scope = _required(seen.note), seen.place, seen.scope
         assert place is not None  # noqa: S101 - for the type checker: the file was read
@@ -283,7 +283,7 @@ class Taking:
         own = replace(scope, agent_id=agent, session_id=note.session_id)
         return own, Draft(origin=Origin.USER, **given)  # type: ignore[arg-type]  # the fields of a note are those of a draft
 
-    def _settle(self, changed: Sequence[tuple[Seen, Memory]]) -> None:
+    def _settle(self, changed: Sequence[tuple[FileStatus, Memory]]) -> None:
         """Note that files say what their memories do, after writing those anew that do not."""
         files: list[tuple[str, bytes]] = []
         for seen, memory in changed:
@@ -301,7 +301,7 @@ class Taking:
             )
 
 
-def _is_plainly_new(seen: Seen) -> bool:
+def _is_plainly_new(seen: FileStatus) -> bool:
     """Return whether a file becomes a new memory without further ado."""
     if seen.action is not VaultAction.CREATED or seen.place is None or seen.note is None:
         return False
@@ -309,7 +309,7 @@ def _is_plainly_new(seen: Seen) -> bool:
     return not (is_named or seen.place.is_archived or "status" in seen.note.values)
 
 
-def _entry(seen: Seen, memory: Memory, digest: str) -> Entry:
+def _entry(seen: FileStatus, memory: Memory, digest: str) -> Entry:
     """Return the new entry. A file stays where its person has it, unless it belongs into another folder now."""
     place = place_of(memory)
     stays = seen.has_moved or seen.memory is None or place_of(seen.memory).folder == place.folder
@@ -338,6 +338,6 @@ def _subfolder(rest: tuple[str, ...]) -> str:
     return PurePosixPath(*rest[1:]).name[:64] if len(rest) > 1 else ""
 
 
-def _taken(seen: Seen) -> Taken:
+def _taken(seen: FileStatus) -> Taken:
     memory_id = seen.memory.id if seen.memory is not None else seen.entry.memory_id if seen.entry is not None else ""
     return Taken(seen.path, seen.action, memory_id, seen.line, seen.detail)

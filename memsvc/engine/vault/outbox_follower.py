@@ -12,8 +12,8 @@ from memsvc.domain.indexing import Change, ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken
 from memsvc.domain.vault_layout import is_said
-from memsvc.engine.vault.note_export import Showing
-from memsvc.engine.vault.note_import import Desk
+from memsvc.engine.vault.note_export import NoteExporter
+from memsvc.engine.vault.note_import import VaultContext
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 
@@ -33,10 +33,10 @@ class ChangesLostError(Exception):
     """The vault has not followed for so long that the outbox is of no use."""
 
 
-class Following:
+class OutboxFollower:
     """Brings the vault up to the newest change, step by step; what was done before a crash is not done again."""
 
-    def __init__(self, desk: Desk, feed: IndexFeed, showing: Showing, transcripts: Transcripts) -> None:
+    def __init__(self, desk: VaultContext, feed: IndexFeed, showing: NoteExporter, transcripts: Transcripts) -> None:
         """Follow *feed*."""
         self._desk = desk
         self._feed = feed
@@ -108,10 +108,10 @@ class Following:
         return [] if taken is None else [taken]
 
 
-class VaultThread:
+class VaultWorker:
     """Runs the writer: first whatever *begin* does, then step by step, whenever there are changes."""
 
-    def __init__(self, following: Following, begin: Callable[[Callable[[], bool]], None]) -> None:
+    def __init__(self, following: OutboxFollower, begin: Callable[[Callable[[], bool]], None]) -> None:
         """Follow by *following*; *begin* is told how to know that it shall stop."""
         self._following = following
         self._begin = begin

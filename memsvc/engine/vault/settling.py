@@ -15,7 +15,7 @@ class _Noted:
     last: float
 
 
-class Settling:
+class Debouncer:
     """Collects paths that change and gives each back once nothing more happened to it for some seconds.
 
     So a file that an editor removes and writes anew, or writes in pieces, is looked at once, when it is whole. It has

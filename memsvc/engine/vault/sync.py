@@ -15,8 +15,8 @@ from memsvc.domain.vault import Entry, Taken, VaultAction, VaultProgress, VaultS
 from memsvc.domain.vault_layout import user_folder
 from memsvc.domain.vault_names import path_key
 from memsvc.engine.vault.filesystem import VaultGoneError
-from memsvc.engine.vault.note_export import Showing
-from memsvc.engine.vault.note_import import Desk, Taking
+from memsvc.engine.vault.note_export import NoteExporter
+from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 
@@ -68,7 +68,9 @@ class _Tally:
 class Sync:
     """Synchronises; one run at a time, the others wait."""
 
-    def __init__(self, desk: Desk, feed: IndexFeed, taking: Taking, showing: Showing, transcripts: Transcripts) -> None:
+    def __init__(
+        self, desk: VaultContext, feed: IndexFeed, taking: NoteImporter, showing: NoteExporter, transcripts: Transcripts
+    ) -> None:
         """Work at *desk*; *feed* says up to where the vault is then."""
         self._desk = desk
         self._feed = feed
@@ -186,7 +188,7 @@ class Sync:
             yield VaultProgress("sessions", seen)
 
 
-def forget_user(desk: Desk, scope: Scope) -> None:
+def forget_user(desk: VaultContext, scope: Scope) -> None:
     """Remove all files of a user, those that the vault does not know too.
 
     Raises:
@@ -201,7 +203,7 @@ def forget_user(desk: Desk, scope: Scope) -> None:
         _forget(desk, scope.owner)
 
 
-def _forget(desk: Desk, owner: str) -> None:
+def _forget(desk: VaultContext, owner: str) -> None:
     while page := desk.book.page(owner=owner, after="", limit=PAGE):
         desk.book.record(removed=_paths(page))
 

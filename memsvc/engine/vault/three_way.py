@@ -10,7 +10,7 @@ from memsvc.domain import limits
 from memsvc.domain.field_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Merged, Note
-from memsvc.text.front_matter.renderer import note_of
+from memsvc.text.front_matter import note_of
 
 _MOST: Mapping[str, int] = {
     "content": limits.CONTENT,

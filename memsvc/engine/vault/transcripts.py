@@ -12,11 +12,11 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
 from memsvc.domain.vault_layout import ABSENT, conflict_path, transcript_path
 from memsvc.domain.vault_names import path_key
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
-from memsvc.engine.vault.note_import import Desk
-from memsvc.ports.vault import Said
+from memsvc.engine.vault.note_import import VaultContext
+from memsvc.ports.vault import Transcript
 from memsvc.text.front_matter import written_bytes
 
 PAGE = 500
@@ -29,11 +29,11 @@ READ_ONLY = (
 class Transcripts:
     """Writes them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: VaultContext) -> None:
         """Work at *desk*, whose lock the caller holds."""
         self._desk = desk
 
-    def show(self, said: Said, *, dry_run: bool = False, anew: bool = False) -> Taken | None:
+    def show(self, said: Transcript, *, dry_run: bool = False, anew: bool = False) -> Taken | None:
         """Write the transcript of a session if it changed; return what was done, None: nothing.
 
         An edited one is laid beside first. A session of which nothing is left has no file.
@@ -69,7 +69,7 @@ class Transcripts:
             return None if entry is None else self._remove(entry, dry_run=False)
         first = min(message.create_time for message in messages)
         stamp = max(to_micros(message.update_time) for message in messages)
-        return self.show(Said(plain, first, stamp, messages[0].row), anew=True)
+        return self.show(Transcript(plain, first, stamp, messages[0].row), anew=True)
 
     def of_project(self, owner: str, project_id: str) -> list[Scope]:
         """Return the sessions of a project that have transcripts."""
@@ -84,7 +84,7 @@ class Transcripts:
             ]
         return found
 
-    def _path(self, said: Said, entry: Entry | None) -> str:
+    def _path(self, said: Transcript, entry: Entry | None) -> str:
         if entry is not None:
             return entry.path
         paths = transcript_path(said.scope, said.first_time)
@@ -112,12 +112,12 @@ class Transcripts:
         rows = self._desk.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
         found: list[Memory] = []
         for start in range(0, len(rows), PAGE):
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             found += self._desk.book.present(rows[start : start + PAGE])
         return sorted(found, key=lambda memory: memory.row)
 
 
-def _rendered(said: Said, messages: list[Memory]) -> bytes:
+def _rendered(said: Transcript, messages: list[Memory]) -> bytes:
     front: dict[str, Any] = {
         "session": said.scope.session_id,
         "read_only": True,

@@ -38,7 +38,7 @@ Snapshot: TypeAlias = Mapping[str, Mark]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TreeEntry:
     """What lies in a vault: its folders, itself first, and the marks of the files that may be memories, by path."""
 
     folders: tuple[str, ...]
@@ -49,7 +49,7 @@ class TreeMissingError(OSError):
     """The vault's folder is not there: removed, or its volume is not mounted."""
 
 
-def look(root: Path) -> Seen:
+def scan(root: Path) -> TreeEntry:
     """Return what lies in *root*. What vanishes meanwhile, or cannot be read, is left out.
 
     Raises:
@@ -70,10 +70,10 @@ def look(root: Path) -> Seen:
                     pending.append(path)
             elif is_memory_path(path) and (mark := _mark(entry)) is not None:
                 files[path] = mark
-    return Seen(tuple(folders), files)
+    return TreeEntry(tuple(folders), files)
 
 
-def differences(before: Snapshot, after: Snapshot) -> set[str]:
+def tree_differences(before: Snapshot, after: Snapshot) -> set[str]:
     """Return the paths that are only in one of the two, or other files in them."""
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 

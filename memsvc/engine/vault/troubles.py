@@ -24,7 +24,7 @@ _ADVICE = {
 }
 
 
-class VaultTroubles:
+class VaultWarnings:
     """The files that could not be taken, or were in conflict, until they are taken without."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.vault import Taken
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.merging import Merge
-from memsvc.engine.vault.note_export import Showing
-from memsvc.engine.vault.note_import import Desk, Taking
-from memsvc.engine.vault.outbox_follower import Following, VaultThread
+from memsvc.engine.vault.note_export import NoteExporter
+from memsvc.engine.vault.note_import import NoteImporter, VaultContext
+from memsvc.engine.vault.outbox_follower import OutboxFollower, VaultWorker
 from memsvc.engine.vault.sync import Event, Sync, SyncPlan, forget_user
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
@@ -21,9 +21,9 @@ from memsvc.ports.change_feed import IndexFeed
 class Parts:
     """What a vault is made of."""
 
-    desk: Desk
-    taking: Taking
-    following: Following
+    desk: VaultContext
+    taking: NoteImporter
+    following: OutboxFollower
     sync: Sync
 
 
@@ -33,10 +33,10 @@ class Vault:
     def __init__(self, parts: Parts) -> None:
         """Work by *parts*; nothing happens by itself until `start`."""
         self._parts = parts
-        self._thread = VaultThread(parts.following, self._begin)
+        self._thread = VaultWorker(parts.following, self._begin)
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> VaultContext:
         """Return what the vault works with."""
         return self._parts.desk
 
@@ -64,7 +64,7 @@ class Vault:
             raise BackendUnavailableError("vault") from error
 
     def take(self, paths: Iterable[str]) -> Iterator[Taken]:
-        """Take files back: see `Taking.take_all`."""
+        """Take files back: see `NoteImporter.take_all`."""
         return self._parts.taking.take_all(paths)
 
     def follow(self) -> None:
@@ -97,9 +97,9 @@ def _untold(taken: Taken) -> None:
     del taken
 
 
-def assembled(desk: Desk, feed: IndexFeed, merge: Merge, told: Callable[[Taken], None] = _untold) -> Vault:
+def assembled(desk: VaultContext, feed: IndexFeed, merge: Merge, told: Callable[[Taken], None] = _untold) -> Vault:
     """Make a vault; *told* hears what came of each file that was taken back."""
-    taking = Taking(desk, merge, told)
-    showing, transcripts = Showing(desk, taking), Transcripts(desk)
-    following = Following(desk, feed, showing, transcripts)
+    taking = NoteImporter(desk, merge, told)
+    showing, transcripts = NoteExporter(desk, taking), Transcripts(desk)
+    following = OutboxFollower(desk, feed, showing, transcripts)
     return Vault(Parts(desk, taking, following, Sync(desk, feed, taking, showing, transcripts)))

@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.engine.vault.ears import Ears
+from memsvc.engine.vault.ears import EventDeliveryCheck
 from memsvc.engine.vault.events import Told, told
-from memsvc.engine.vault.manner import Manner, Taker, WatchMode, WatchState
-from memsvc.engine.vault.settling import Settling
-from memsvc.engine.vault.tree import Mark, Seen, Snapshot, TreeMissingError, differences, look, mark_of
+from memsvc.engine.vault.manner import ChangeHandler, WatchConfig, WatchMode, WatchState
+from memsvc.engine.vault.settling import Debouncer
+from memsvc.engine.vault.tree import Mark, Snapshot, TreeEntry, TreeMissingError, mark_of, scan, tree_differences
 
 BATCH = 50
 """Files taken between two looks at whether to stop, and between which other writes have their turn."""
@@ -43,14 +43,16 @@ class Watcher:
     events are lost, and a file that comes back in time was never gone.
     """
 
-    def __init__(self, root: Path, taker: Taker, manner: Manner, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, root: Path, taker: ChangeHandler, manner: WatchConfig, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Watch *root* in this *manner*, by *clock*, which never goes back."""
         self._root = root.resolve()
         self._taker = taker
         self._manner = manner
         self._clock = clock
         self._mode = manner.mode
-        self._settling = Settling(manner.debounce_seconds)
+        self._settling = Debouncer(manner.debounce_seconds)
         self._known: dict[str, Mark] = {}
         self._home: tuple[int, int] | None = None
         self._gone: dict[str, float] = {}
@@ -59,7 +61,7 @@ class Watcher:
         self._faults: Counter[str] = Counter()
         self._failures = 0
         self._retry_at = 0.0
-        self._ears = Ears()
+        self._ears = EventDeliveryCheck()
         self._sweep_at = 0.0
         self._stopping = threading.Event()
         self._ready = threading.Event()
@@ -174,14 +176,14 @@ class Watcher:
         self._state = WatchState.MISSING
         self._stopping.wait(self._manner.poll_seconds)
 
-    def _look(self) -> Seen:
+    def _look(self) -> TreeEntry:
         """Look at the tree.
 
         Raises:
             TreeMissingError: The folder is not there, or an empty one is in its place: its volume is not mounted.
         """
         home = _identity(self._root)
-        seen = look(self._root)
+        seen = scan(self._root)
         if self._home not in {None, home} and self._known and not seen.files:
             raise TreeMissingError
         self._home = home
@@ -190,7 +192,7 @@ class Watcher:
     def _sweep(self) -> set[str]:
         """Note every file that lies there otherwise than known, and return those that were not noted before."""
         before = self._clock()
-        changed = {path for path in differences(self._known, self._look().files) if path not in self._settling}
+        changed = {path for path in tree_differences(self._known, self._look().files) if path not in self._settling}
         changed -= self._gone.keys()
         now = self._clock()
         self._settling.note(changed, now)

@@ -6,7 +6,7 @@ from memsvc.engine.user_data.erasure_receipts import erased_place
 from memsvc.ports.erasing import ErasureReads
 
 
-class ErasedPlaces:
+class ErasureBarrier:
     """Asks the store for the latest erasure of an owner, as long as that is remembered."""
 
     def __init__(self, erasures: ErasureReads) -> None:

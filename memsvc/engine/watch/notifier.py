@@ -13,7 +13,7 @@ from memsvc.ports.change_feed import IndexFeed
 Ring: TypeAlias = Callable[[], None]
 
 
-class Bell:
+class ChangeNotifier:
     """Rung after every commit, by the thread that made it. Who does not wait costs nothing."""
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class Bell:
             ring()
 
 
-class Lookout:
+class CommitPoller:
     """Looks for what other processes commit, and wakes everybody then."""
 
-    def __init__(self, feed: IndexFeed, bell: Bell) -> None:
+    def __init__(self, feed: IndexFeed, bell: ChangeNotifier) -> None:
         """Ring *bell* when the *feed* has moved since the last look."""
         self._feed = feed
         self._bell = bell

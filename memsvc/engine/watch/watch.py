@@ -12,9 +12,9 @@ from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
-from memsvc.domain.watch import Effect, Start, Tidings, Told, Watch
-from memsvc.engine.watch.erased import ErasedPlaces
-from memsvc.engine.watch.notifier import Bell
+from memsvc.domain.watch import Effect, Start, Watch, WatchBatch, WatchEvent
+from memsvc.engine.watch.erased import ErasureBarrier
+from memsvc.engine.watch.notifier import ChangeNotifier
 from memsvc.ports.changes import ChangeFeed, ChangePage, LoggedChange
 
 PAGE = 256
@@ -27,10 +27,12 @@ PART_CHARACTERS = 1_000_000
 States = Mapping[tuple[int, int], Memory]
 
 
-class Watching:
+class WatchService:
     """Reads changes out of the store, page by page, as far as a watcher wants to read; it holds nothing of its own."""
 
-    def __init__(self, changes: ChangeFeed, erased: ErasedPlaces, bell: Bell, *, max_lag: int, kept: timedelta) -> None:
+    def __init__(
+        self, changes: ChangeFeed, erased: ErasureBarrier, bell: ChangeNotifier, *, max_lag: int, kept: timedelta
+    ) -> None:
         """Read *changes*; watchers may fall *max_lag* behind, and what is older than *kept* may be gone."""
         self._changes = changes
         self._erased = erased
@@ -90,8 +92,10 @@ class Limits:
 class Watcher:
     """One watch at work; to be used by one caller at a time."""
 
-    def __init__(self, changes: ChangeFeed, erased: ErasedPlaces, watch: Watch, position: int, limits: Limits) -> None:
-        """Go on after *position*; `Watching.begin` is the way to get one."""
+    def __init__(
+        self, changes: ChangeFeed, erased: ErasureBarrier, watch: Watch, position: int, limits: Limits
+    ) -> None:
+        """Go on after *position*; `WatchService.begin` is the way to get one."""
         self._changes = changes
         self._erased = erased
         self._watch = watch
@@ -108,7 +112,7 @@ class Watcher:
         """Return what the next part depends on: watchers of the same watch at the same place are told the same."""
         return self.position, self._limits.allowed
 
-    def read(self) -> Tidings:
+    def read(self) -> WatchBatch:
         """Return the next changes to tell, none when there are none; it goes on after them once `position` is moved.
 
         Raises:
@@ -120,39 +124,39 @@ class Watcher:
         # Asked after the page was read, so that none is told, or passed over, that an erasure had begun to empty.
         erased = self._erased.before(self._reach.owner)
         if erased is None:
-            return Tidings((), self.position, is_all=True)
+            return WatchBatch((), self.position, is_all=True)
         page = replace(page, kept_after=max(page.kept_after, erased))
         self._limits.check(self._changes, page, self.position, self._reach)
-        told: list[Told] = []
+        told: list[WatchEvent] = []
         size = 0
         for group in _groups(page.changes):
             new = self._told(group)
             told += new
             size += sum(len(one.memory.content) for one in new if one.memory is not None)
             if size >= PART_CHARACTERS and group[-1] is not page.changes[-1]:
-                return Tidings(tuple(told), group[-1].change.position, is_all=False)
-        return Tidings(tuple(told), page.position, is_all=page.is_all)
+                return WatchBatch(tuple(told), group[-1].change.position, is_all=False)
+        return WatchBatch(tuple(told), page.position, is_all=page.is_all)
 
-    def _told(self, group: Sequence[LoggedChange]) -> list[Told]:
+    def _told(self, group: Sequence[LoggedChange]) -> list[WatchEvent]:
         states = self._changes.states(
             (logged.change.row, revision) for logged in group for revision in _revisions(logged.change)
         )
         return [told for logged in group if (told := self._one(logged, states)) is not None]
 
-    def _one(self, logged: LoggedChange, states: States) -> Told | None:
+    def _one(self, logged: LoggedChange, states: States) -> WatchEvent | None:
         """Return what the watcher is told of a change, or None when it is none of its affair."""
         change = logged.change
         after = states.get((change.row, change.revision))
         if after is None or change.action is ChangeAction.PURGED:
             # What was removed for good can no longer be tested; nothing but its id is told.
             is_ours = self._is_of_all_sessions or logged.private_session in {"", self._watch.scope.session_id}
-            return Told(change, Effect.LEFT, None) if is_ours else None
+            return WatchEvent(change, Effect.LEFT, None) if is_ours else None
         was_seen = change.action is not ChangeAction.CREATED and self._sees(
             states.get((change.row, change.revision - 1))
         )
         if self._sees(after):
-            return Told(change, Effect.STAYED if was_seen else Effect.ENTERED, after)
-        return Told(change, Effect.LEFT, None) if was_seen else None
+            return WatchEvent(change, Effect.STAYED if was_seen else Effect.ENTERED, after)
+        return WatchEvent(change, Effect.LEFT, None) if was_seen else None
 
     def _sees(self, memory: Memory | None) -> bool:
         return (

@@ -9,7 +9,7 @@ from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import Written
-from memsvc.engine.consolidation.service import Asked
+from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.summaries.periods import PeriodSummary
 from memsvc.server.convert.enums import OUTCOME
 from memsvc.server.convert.memory import fill_memory
@@ -19,9 +19,11 @@ from memsvc.v1 import consolidation_pb2 as pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
 
 
-def asked_from_proto(request: pb.ConsolidateMemoriesRequest, scope: Scope, after: PageCursor | None) -> Asked:
+def asked_from_proto(
+    request: pb.ConsolidateMemoriesRequest, scope: Scope, after: PageCursor | None
+) -> ConsolidationRequest:
     """Return what is to be consolidated."""
-    return Asked(
+    return ConsolidationRequest(
         scope,
         threshold=request.threshold if request.HasField("threshold") else None,
         most_groups=request.max_groups or limits.GROUPS_DEFAULT,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
-from memsvc.domain.essentials import Essentials
+from memsvc.domain.essentials import CoreContext
 from memsvc.engine.context.service import Rendered
 from memsvc.server.call_context import Principal
 from memsvc.server.convert import tokens
@@ -105,7 +105,7 @@ def rendered_to_proto(rendered: Rendered) -> pb.RenderContextResponse:
     return response
 
 
-def essentials_to_proto(essentials: Essentials) -> pb.LoadCoreResponse:
+def essentials_to_proto(essentials: CoreContext) -> pb.LoadCoreResponse:
     """Return what is loaded at a start."""
     response = pb.LoadCoreResponse(is_incomplete=essentials.is_incomplete)
     for field, memories in (

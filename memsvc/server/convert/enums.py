@@ -19,7 +19,7 @@ from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.search import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.statements import Rule
-from memsvc.domain.user_data import Trouble
+from memsvc.domain.user_data import ImportIssueReason
 from memsvc.domain.watch import Effect, Start
 from memsvc.domain.write_requests import OnDuplicate, Outcome, WaitFor
 from memsvc.engine.admin.backup import BackupPhase
@@ -99,7 +99,7 @@ INDEX_KIND = EnumTable(IndexKind, lifecycle_pb.IndexKind, "INDEX_KIND")
 REINDEX_MODE = EnumTable(ReindexMode, lifecycle_pb.ReindexMode, "REINDEX_MODE")
 REMINDER_SLOT = EnumTable(Slot, reminder_pb2.ReminderSlot, "REMINDER_SLOT")
 REMINDER_RECURRENCE = EnumTable(Recurrence, reminder_pb2.ReminderRecurrence, "REMINDER_RECURRENCE")
-IMPORT_ISSUE_REASON = EnumTable(Trouble, transfer_pb2.ImportIssueReason, "IMPORT_ISSUE_REASON")
+IMPORT_ISSUE_REASON = EnumTable(ImportIssueReason, transfer_pb2.ImportIssueReason, "IMPORT_ISSUE_REASON")
 BACKUP_PHASE = EnumTable(BackupPhase, backup_pb2.BackupPhase, "BACKUP_PHASE")
 REINDEX_PHASE = EnumTable(ReindexPhase, lifecycle_pb.ReindexPhase, "REINDEX_PHASE")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.file_errors import StoredFileNotFoundError
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.engine.files.resolving import ResolvedRef, ResolvingRefs
+from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef
 from memsvc.server.convert.files import fill_file
 from memsvc.server.error_status import item_status_from_error
 from memsvc.v1 import file_service_pb2 as files
@@ -22,7 +22,7 @@ def fill_resolved(message: files.ResolvedFileRef, resolved: ResolvedRef) -> None
     message.download_url, message.preview_url = resolved.download_url, resolved.preview_url
 
 
-def add_files(response: search.SearchResponse, resolving: ResolvingRefs, scope: Scope) -> None:
+def add_files(response: search.SearchResponse, resolving: FileRefResolver, scope: Scope) -> None:
     """Add to hits that have references what these lead to: one question to the store for the whole page."""
     refs = [FileRef(ref.category, ref.id) for hit in response.hits for ref in hit.file_refs]
     resolved = resolving.resolve(scope, refs)

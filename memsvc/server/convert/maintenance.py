@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsvc.domain.maintenance import Doing, Due, Reason, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import Due, MaintenancePlan, Reason, Tally, UpkeepProgress, UpkeepStep
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.times import seconds_to_proto
 from memsvc.v1 import maintenance_pb2 as pb
@@ -24,7 +24,7 @@ def progress_to_proto(progress: UpkeepProgress, changes: Sequence[Due]) -> pb.Ru
         step=pb.MAINTENANCE_STEP_UNSPECIFIED if progress.step is None else STEP.to_proto[progress.step],
         changes=[_change_to_proto(change) for change in changes],
         tallies=[_tally_to_proto(step, tally) for step, tally in progress.tallies.items()],
-        dry_run=progress.doing is Doing.DRY_RUN,
+        dry_run=progress.doing is MaintenancePlan.DRY_RUN,
     )
 
 

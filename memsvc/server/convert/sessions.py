@@ -10,7 +10,7 @@ from memsvc.engine.sessions.answers import Answer
 from memsvc.engine.sessions.append import Appended
 from memsvc.engine.sessions.reading import MessagePage
 from memsvc.engine.sessions.service import NewSession
-from memsvc.engine.sessions.trim import Trimmed, TrimOrder
+from memsvc.engine.sessions.trim import Trimmed, TrimRequest
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
 from memsvc.server.convert.json import struct_from_proto, struct_to_proto
@@ -50,9 +50,9 @@ def message_page_from_proto(request: pb.ListMessagesRequest, after: PageCursor |
     return MessagePage(states, None if after is None else after.row, limit, descending=request.newest_first)
 
 
-def trim_order_from_proto(request: pb.TrimSessionRequest) -> TrimOrder:
+def trim_order_from_proto(request: pb.TrimSessionRequest) -> TrimRequest:
     """Return how to trim."""
-    return TrimOrder(
+    return TrimRequest(
         target_tokens=request.target_tokens if request.HasField("target_tokens") else None,
         keep_rounds=request.keep_rounds if request.HasField("keep_rounds") else None,
     )

@@ -36,7 +36,7 @@ class Audit:
 
     async def around(self, call: Call, following: Following) -> Any:
         """Note the call when it could change something, or was refused for its key."""
-        touched = call_context.Touched()
+        touched = call_context.AuditScope()
         call_context.touched.set(touched)
         response: Any = None
         try:
@@ -46,7 +46,7 @@ class Audit:
             if is_noted(call.method) or call.code in REFUSED:
                 self._note(call, touched, response)
 
-    def _note(self, call: Call, touched: call_context.Touched, response: Any) -> None:
+    def _note(self, call: Call, touched: call_context.AuditScope, response: Any) -> None:
         who = call_context.principal.get()
         ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(response))))
         self._sink.note(

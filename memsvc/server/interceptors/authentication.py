@@ -10,12 +10,12 @@ from typing import Any
 from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, PermissionDeniedError
 from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.errors import MemsvcError
-from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.chain import Call, Context, Following
-from memsvc.server.key_limits import KeyLimits
+from memsvc.server.key_limits import KeyRateLimiter
 from memsvc.server.permissions import KEY_METHODS, role_for
 
 HEADER = "authorization"
@@ -25,7 +25,9 @@ SCHEME = "bearer "
 class Admission:
     """Admits calls. What it knows of a key is in memory as a rule; else the store is asked in *executor*."""
 
-    def __init__(self, keyring: Keyring, limits: KeyLimits, executor: NamedExecutor, *, recheck_seconds: float) -> None:
+    def __init__(
+        self, keyring: ApiKeyAuthenticator, limits: KeyRateLimiter, executor: NamedExecutor, *, recheck_seconds: float
+    ) -> None:
         """Look every *recheck_seconds* whether the keys of open streams are still good."""
         self._keyring = keyring
         self._limits = limits

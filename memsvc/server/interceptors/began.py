@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.clock import to_micros
-from memsvc.engine.memories.epoch import BEGAN
+from memsvc.engine.memories.epoch import CALL_START
 from memsvc.server.interceptors.chain import Call, Following
 
 
-class Began:
+class CallStart:
     """Notes the moment in a context variable, which goes along into every thread that works on the call."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -20,5 +20,5 @@ class Began:
 
     async def around(self, call: Call, following: Following) -> Any:
         """Note the moment."""
-        BEGAN.set(to_micros(self._now()))
+        CALL_START.set(to_micros(self._now()))
         return await following(call)

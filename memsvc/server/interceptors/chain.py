@@ -50,7 +50,7 @@ Following: TypeAlias = Callable[[Call], Awaitable[Any]]
 """The rest of a call; it returns the response of a unary method, and nothing of a streaming one."""
 
 
-class Layer(Protocol):
+class Interceptor(Protocol):
     """Something to be done around every call."""
 
     async def around(self, call: Call, following: Following) -> Any:
@@ -61,7 +61,7 @@ class Layer(Protocol):
 class Interception(grpc.aio.ServerInterceptor):
     """Puts layers around the handlers of our services, the first outermost."""
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[Interceptor]) -> None:
         self._layers = tuple(layers)
         self._wrapped: dict[str, Handler] = {}
 

@@ -8,16 +8,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles
-from memsvc.engine.admin.vitals import Reading
+from memsvc.engine.admin.vitals import MetricsSnapshot
 from memsvc.engine.maintenance.step_counts import StepCount
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server.executors import Executors
 
 
 class ServiceCollector(Collector):
     """What is known of the engine and of the edge's threads."""
 
-    def __init__(self, application: Application, executors: Executors) -> None:
+    def __init__(self, application: Services, executors: Executors) -> None:
         self._application = application
         self._executors = executors
 
@@ -54,7 +54,7 @@ def _executors(executors: Executors) -> Iterator[Metric]:
     )
 
 
-def _sizes(reading: Reading) -> Iterator[Metric]:
+def _sizes(reading: MetricsSnapshot) -> Iterator[Metric]:
     if reading.memories is not None:
         yield GaugeMetricFamily("memsvc_memories", "Memories that are not deleted.", value=reading.memories)
     yield _gauge("memsvc_storage_bytes", "Space taken up.", reading.storage_bytes, "part")
@@ -62,7 +62,7 @@ def _sizes(reading: Reading) -> Iterator[Metric]:
     yield _gauge("memsvc_index_generation", "Number of the live generation.", reading.generations, "index")
 
 
-def _followers(reading: Reading) -> Iterator[Metric]:
+def _followers(reading: MetricsSnapshot) -> Iterator[Metric]:
     up = GaugeMetricFamily("memsvc_backend_up", "Whether a backend answers.", labels=("port", "backend"))
     for backend in reading.backends:
         up.add_metric((backend.port, backend.name), backend.healthy)

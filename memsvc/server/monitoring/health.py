@@ -9,7 +9,7 @@ import structlog
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio
 
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 
 LIVENESS = "liveness"
 READINESS = "readiness"
@@ -42,7 +42,7 @@ INDEXES = frozenset({"vectors", "lexical"})
 class Health:
     """Follows the backends. "liveness" says only that the process answers, and so depends on no backend."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self.servicer = aio.HealthServicer()
         self._edge = edge
         self._broken: frozenset[str] = frozenset()

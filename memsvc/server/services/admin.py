@@ -23,8 +23,8 @@ from memsvc.engine.admin.integrity import Event
 from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.pump import pumped
-from memsvc.server.server_context import Edge
+from memsvc.server.pump import iterate_in_thread
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations
 from memsvc.v1 import integrity_pb2 as pb
@@ -42,7 +42,7 @@ NANOS = 1_000_000_000
 class IntegrityMethods:
     """What LifecycleService does to find and mend what is not as it should be."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def CheckIntegrity(
         self, request: pb.CheckIntegrityRequest, context: Context
@@ -53,7 +53,7 @@ class IntegrityMethods:
         cleaning = cleaning_from_proto(request)
         steps = self._edge.application.integrity.run(reach, repair=request.repair, cleaning=cleaning)
         latest: Event | None = None
-        async with aclosing(pumped(steps, name="integrity", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="integrity", at_least_every=PROGRESS_SECONDS)) as pump:
             async for event in pump:
                 # The pump repeats the latest step while the next one takes long: only progress may come twice.
                 if event is not latest or isinstance(event, Checking):

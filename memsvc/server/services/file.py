@@ -13,8 +13,8 @@ from memsvc.domain import limits
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import PageCursor
-from memsvc.engine.files.resolving import ResolvingRefs
-from memsvc.engine.files.service import ReadingFiles
+from memsvc.engine.files.resolving import FileRefResolver
+from memsvc.engine.files.service import FileReader
 from memsvc.server import call_context
 from memsvc.server.convert import files as convert
 from memsvc.server.convert import tokens
@@ -22,8 +22,8 @@ from memsvc.server.convert.drafts import file_refs_from_proto
 from memsvc.server.convert.enums import VISIBILITY
 from memsvc.server.convert.file_refs import fill_resolved
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.server_context import Edge
-from memsvc.server.streams.files import Streams, entered, given_out, header_of, taken_in
+from memsvc.server.server_context import ServerContext
+from memsvc.server.streams.files import Streams, enter_in_thread, header_of, receive, send
 from memsvc.server.validate import files as validate
 from memsvc.server.validate.file_refs import check_resolve
 from memsvc.v1 import file_service_pb2 as pb
@@ -38,7 +38,7 @@ UNBOUND = ("page_size", "page_token")
 class FileServicer(pb_grpc.FileServiceServicer):
     """Keeps files."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self._edge = edge
         self._files = edge.application.files
         self._threads = edge.executors.files
@@ -57,8 +57,8 @@ class FileServicer(pb_grpc.FileServiceServicer):
             file = await self._threads.proceed(uploads.known, scope, new, header.request_id)
             if file is None:
                 beginning = uploads.begin(scope, new, header.request_id)
-                async with entered(self._threads, beginning) as upload:
-                    file = await taken_in(self._threads, upload, request_iterator)
+                async with enter_in_thread(self._threads, beginning) as upload:
+                    file = await receive(self._threads, upload, request_iterator)
         return pb.UploadFileResponse(file=convert.file_to_proto(file))
 
     async def DownloadFile(
@@ -69,9 +69,9 @@ class FileServicer(pb_grpc.FileServiceServicer):
         scope = scope_from(request.scope, call_context.principal.get())
         opening = self._files.reading.opened(scope, request.id.lower(), offset=request.offset, length=request.length)
         with self._streams.one():
-            async with entered(self._threads, opening) as opened:
+            async with enter_in_thread(self._threads, opening) as opened:
                 yield pb.DownloadFileResponse(file=convert.file_to_proto(opened.file))
-                async with aclosing(given_out(self._threads, opened)) as pieces:
+                async with aclosing(send(self._threads, opened)) as pieces:
                     async for piece in pieces:
                         yield pb.DownloadFileResponse(data=piece)
 
@@ -103,7 +103,9 @@ class FileServicer(pb_grpc.FileServiceServicer):
         return await self._edge.executors.meta.run(_resolve, self._files.resolving, scope, request)
 
 
-def _resolve(resolving: ResolvingRefs, scope: Scope, request: pb.ResolveFileRefsRequest) -> pb.ResolveFileRefsResponse:
+def _resolve(
+    resolving: FileRefResolver, scope: Scope, request: pb.ResolveFileRefsRequest
+) -> pb.ResolveFileRefsResponse:
     refs = file_refs_from_proto(request.refs)
     resolved = resolving.resolve(scope, refs)
     response = pb.ResolveFileRefsResponse()
@@ -112,7 +114,7 @@ def _resolve(resolving: ResolvingRefs, scope: Scope, request: pb.ResolveFileRefs
     return response
 
 
-def _list_files(reading: ReadingFiles, scope: Scope, request: pb.ListFilesRequest) -> pb.ListFilesResponse:
+def _list_files(reading: FileReader, scope: Scope, request: pb.ListFilesRequest) -> pb.ListFilesResponse:
     digest = tokens.digest(request, without=UNBOUND)
     after = tokens.list_cursor(request.page_token, digest)
     found, following = reading.page(

@@ -12,7 +12,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.convert import history as convert
 from memsvc.server.convert import tokens
@@ -20,7 +20,7 @@ from memsvc.server.convert.drafts import write_options
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import time_from_proto
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import history as validate
 from memsvc.v1 import history_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -33,7 +33,7 @@ UNBOUND = ("page_size", "page_token")
 class RevisionMethods:
     """What MemoryService does with revisions."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def ListRevisions(self, request: pb.ListRevisionsRequest, context: Context) -> pb.ListRevisionsResponse:
         """Return a page of the revisions of a memory."""
@@ -61,7 +61,7 @@ class RevisionMethods:
 class CheckpointMethods:
     """What LifecycleService does with checkpoints."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def CreateCheckpoint(
         self, request: pb.CreateCheckpointRequest, context: Context
@@ -120,7 +120,7 @@ class CheckpointMethods:
         return convert.report_to_proto(report, dry_run=False)
 
 
-def get_memory(edge: Edge, scope: Scope, request: memory_pb.GetMemoryRequest) -> Memory:
+def get_memory(edge: ServerContext, scope: Scope, request: memory_pb.GetMemoryRequest) -> Memory:
     """Return one memory, as it is, as it was at a moment, or at a revision."""
     application, by_key = edge.application, request.WhichOneof("by") == "key"
     as_of = convert.as_of_from_proto(request.as_of, edge.now())
@@ -135,9 +135,7 @@ def get_memory(edge: Edge, scope: Scope, request: memory_pb.GetMemoryRequest) ->
     return application.recollect.get(scope, request.id.lower())
 
 
-def _list_revisions(
-    application: Application, scope: Scope, request: pb.ListRevisionsRequest
-) -> pb.ListRevisionsResponse:
+def _list_revisions(application: Services, scope: Scope, request: pb.ListRevisionsRequest) -> pb.ListRevisionsResponse:
     digest = tokens.digest(request, without=UNBOUND)
     after = tokens.list_cursor(request.page_token, digest)
     limit = request.page_size or limits.HISTORY_PAGE_DEFAULT
@@ -152,7 +150,7 @@ def _list_revisions(
     return response
 
 
-def _diff(application: Application, scope: Scope, request: pb.DiffCheckpointRequest) -> pb.DiffCheckpointResponse:
+def _diff(application: Services, scope: Scope, request: pb.DiffCheckpointRequest) -> pb.DiffCheckpointResponse:
     digest = tokens.digest(request, without=UNBOUND)
     found, following = application.checkpoints.differences(
         scope,

@@ -17,9 +17,9 @@ from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.migrating import MigrationMethods
 from memsvc.server.promotion import PromotionMethods
-from memsvc.server.pump import pumped
+from memsvc.server.pump import iterate_in_thread
 from memsvc.server.reminders import ReminderMethods
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.services.admin import IntegrityMethods
 from memsvc.server.services.history import CheckpointMethods
 from memsvc.server.services.user_data import TransferMethods
@@ -48,7 +48,7 @@ class LifecycleServicer(
 ):
     """Looks after the memories as a whole."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self._edge = edge
         self._app = edge.application
         self._meta = edge.executors.meta
@@ -70,7 +70,7 @@ class LifecycleServicer(
         steps = self._app.reindex.run(
             reports.indexes_from_proto(request.indexes), reports.mode_from_proto(request.mode)
         )
-        async with aclosing(pumped(steps, name="reindex", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="reindex", at_least_every=PROGRESS_SECONDS)) as pump:
             async for progress in pump:
                 yield reports.progress_to_proto(progress)
 

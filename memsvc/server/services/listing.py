@@ -7,7 +7,7 @@ from datetime import datetime
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import BatchWritten, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.server.convert import tokens
 from memsvc.server.convert.drafts import ids_from_proto
 from memsvc.server.convert.history import as_of_from_proto
@@ -23,7 +23,7 @@ UNBOUND = ("page_size", "page_token")
 
 
 def batch_written(
-    application: Application, scope: Scope, request: pb.BatchCreateMemoriesRequest, options: WriteOptions
+    application: Services, scope: Scope, request: pb.BatchCreateMemoriesRequest, options: WriteOptions
 ) -> tuple[BatchWritten, pb.BatchCreateMemoriesResponse]:
     """Store a batch; a bad memory fails alone."""
     dimension = application.dimension
@@ -33,7 +33,7 @@ def batch_written(
 
 
 def batch_get_memories(
-    application: Application, scope: Scope, request: pb.BatchGetMemoriesRequest
+    application: Services, scope: Scope, request: pb.BatchGetMemoriesRequest
 ) -> pb.BatchGetMemoriesResponse:
     """Return the memories that are there, and the ids of the others, both in the order asked for."""
     ids = ids_from_proto(request.ids)
@@ -45,7 +45,7 @@ def batch_get_memories(
 
 
 def list_memories(
-    application: Application, scope: Scope, request: pb.ListMemoriesRequest, now: datetime
+    application: Services, scope: Scope, request: pb.ListMemoriesRequest, now: datetime
 ) -> pb.ListMemoriesResponse:
     """Return one page of a list, and the token of the next where there is one.
 

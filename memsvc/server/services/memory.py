@@ -20,7 +20,7 @@ from memsvc.server.convert.patches import patch_from_proto
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.vectors import numbers_from_proto
 from memsvc.server.reviewing import ReviewMethods
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.services.history import RevisionMethods, get_memory
 from memsvc.server.services.listing import batch_get_memories, batch_written, list_memories
 from memsvc.server.streams.memory_import import ImportStream
@@ -37,7 +37,7 @@ class MemoryServicer(
 ):
     """Writes memories and reads them by id, by key or as a list."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self._edge = edge
         self._app = edge.application
         self._write = edge.executors.write

@@ -11,7 +11,7 @@ import structlog
 
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
 from memsvc.server.context import ContextMethods
 from memsvc.server.convert.file_refs import add_files
@@ -19,7 +19,7 @@ from memsvc.server.convert.queries import SearchDefaults, query_from_proto
 from memsvc.server.convert.replies import fill_response
 from memsvc.server.error_status import Severity, item_status_from_error, row_of
 from memsvc.server.search_all import SearchAllMethods
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.streaming import StreamMethods
 from memsvc.server.validate import searches
 from memsvc.v1 import search_service_pb2 as pb
@@ -30,7 +30,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
     """Finds memories by meaning and by words."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self._edge = edge
         self._app = edge.application
         self._log = structlog.get_logger("memsvc.search")
@@ -63,7 +63,7 @@ class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
             result.response.SetInParent()
 
     async def _search(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
-        with COURTESY.search():
+        with SEARCH_PRIORITY.search():
             await self._answer(request, response)
 
     async def _answer(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:

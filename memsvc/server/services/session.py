@@ -11,13 +11,13 @@ from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.sessions.desk import Sessions
+from memsvc.engine.sessions.desk import SessionService
 from memsvc.server import call_context
 from memsvc.server.convert import sessions as convert
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import ON_OPEN, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate import sessions as validate
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import session_service_pb2_grpc as pb_grpc
@@ -31,7 +31,7 @@ UNBOUND = ("page_size", "page_token")
 class SessionServicer(pb_grpc.SessionServiceServicer):
     """Keeps conversations."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: ServerContext) -> None:
         self._edge = edge
         self._sessions = edge.application.sessions
         self._write = edge.executors.write
@@ -103,7 +103,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
 
 
 def _append(
-    sessions: Sessions, scope: Scope, request: pb.AppendMessagesRequest
+    sessions: SessionService, scope: Scope, request: pb.AppendMessagesRequest
 ) -> tuple[pb.AppendMessagesResponse, int]:
     validate.check_append(request)
     messages = convert.new_messages_from_proto(request.messages)
@@ -111,7 +111,7 @@ def _append(
     return convert.appended_to_proto(answer), answer.position
 
 
-def _list_sessions(sessions: Sessions, scope: Scope, request: pb.ListSessionsRequest) -> pb.ListSessionsResponse:
+def _list_sessions(sessions: SessionService, scope: Scope, request: pb.ListSessionsRequest) -> pb.ListSessionsResponse:
     digest = tokens.digest(request, without=UNBOUND)
     after = tokens.list_cursor(request.page_token, digest)
     found, following = sessions.reading.page(
@@ -125,7 +125,7 @@ def _list_sessions(sessions: Sessions, scope: Scope, request: pb.ListSessionsReq
     )
 
 
-def _list_messages(sessions: Sessions, scope: Scope, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
+def _list_messages(sessions: SessionService, scope: Scope, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
     digest = tokens.digest(request, without=UNBOUND)
     after = tokens.list_cursor(request.page_token, digest)
     page = convert.message_page_from_proto(request, after, request.page_size or limits.PAGE_SIZE_DEFAULT)

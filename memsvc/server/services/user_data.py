@@ -15,8 +15,8 @@ from memsvc.server import call_context
 from memsvc.server.convert.enums import BACKUP_PHASE
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import fill_time
-from memsvc.server.pump import pumped
-from memsvc.server.server_context import Edge
+from memsvc.server.pump import iterate_in_thread
+from memsvc.server.server_context import ServerContext
 from memsvc.server.streams.user_import import UserImportStream
 from memsvc.server.validate import transfers as validate
 from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
@@ -31,7 +31,7 @@ NEVER_SECONDS = 86_400.0
 class TransferMethods:
     """What LifecycleService does with all of a user, and with all of everybody."""
 
-    _edge: Edge
+    _edge: ServerContext
 
     async def ExportUser(
         self, request: transfer_pb2.ExportUserRequest, context: Context
@@ -42,7 +42,7 @@ class TransferMethods:
         parts = self._edge.application.exporting.run(
             scope, with_vectors=request.include_vectors, service=f"memsvc {self._edge.options.version}".strip()
         )
-        async with aclosing(pumped(parts, name="export", at_least_every=NEVER_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)) as pump:
             async for part in pump:
                 yield transfer_pb2.ExportUserResponse(data=part.data, record_count=part.records, total_count=part.total)
 
@@ -69,7 +69,7 @@ class TransferMethods:
         """Copy the store while it is used."""
         validate.check_create_backup(request)
         steps = self._edge.application.backups.create(request.name)
-        async with aclosing(pumped(steps, name="backup", at_least_every=PROGRESS_SECONDS)) as pump:
+        async with aclosing(iterate_in_thread(steps, name="backup", at_least_every=PROGRESS_SECONDS)) as pump:
             async for step in pump:
                 yield _backup_to_proto(step)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from memsvc.domain.errors import LimitExceededError, ServerStoppingError
-from memsvc.domain.watch import Start, Tidings, Told, Watch
-from memsvc.engine.watch.watch import Watcher, Watching
+from memsvc.domain.watch import Start, Watch, WatchBatch, WatchEvent
+from memsvc.engine.watch.watch import Watcher, WatchService
 from memsvc.server.convert.enums import CHANGE_ACTION, WATCH_EFFECT
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.tokens import watch_cursor
@@ -67,7 +67,7 @@ class _Signal:
         return True
 
 
-_Part: TypeAlias = "tuple[Tidings, list[pb.WatchMemoriesResponse]]"
+_Part: TypeAlias = "tuple[WatchBatch, list[pb.WatchMemoriesResponse]]"
 
 
 class _Reads:
@@ -109,7 +109,7 @@ def _asked(task: asyncio.Task[_Part]) -> None:
 class Watches:
     """All watches that are open."""
 
-    def __init__(self, watching: Watching, executor: NamedExecutor, *, max_streams: int) -> None:
+    def __init__(self, watching: WatchService, executor: NamedExecutor, *, max_streams: int) -> None:
         self.watching = watching
         self._executor = executor
         self._reads = _Reads(executor)
@@ -175,7 +175,7 @@ def _heartbeat(position: int, digest: bytes) -> pb.WatchMemoriesResponse:
     return pb.WatchMemoriesResponse(heartbeat=pb.WatchHeartbeat(), cursor=watch_cursor(position, digest))
 
 
-def _told_to_proto(told: Told, digest: bytes) -> pb.WatchMemoriesResponse:
+def _told_to_proto(told: WatchEvent, digest: bytes) -> pb.WatchMemoriesResponse:
     change = told.change
     response = pb.WatchMemoriesResponse(cursor=watch_cursor(change.position, digest))
     message = response.change

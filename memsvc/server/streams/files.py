@@ -47,7 +47,7 @@ class Streams:
 
 
 @asynccontextmanager
-async def entered(executor: NamedExecutor, manager: AbstractContextManager[T]) -> AsyncGenerator[T, None]:
+async def enter_in_thread(executor: NamedExecutor, manager: AbstractContextManager[T]) -> AsyncGenerator[T, None]:
     """Enter and leave a blocking context in threads; left it is whatever happens, once it was entered."""
     entering = asyncio.ensure_future(executor.proceed(manager.__enter__))
     try:
@@ -72,7 +72,7 @@ async def header_of(requests: AsyncIterator[pb.UploadFileRequest]) -> pb.UploadF
     raise InvalidRequestError([Violation("header", "must be the first message")])
 
 
-async def taken_in(executor: NamedExecutor, upload: Upload, requests: AsyncIterator[pb.UploadFileRequest]) -> File:
+async def receive(executor: NamedExecutor, upload: Upload, requests: AsyncIterator[pb.UploadFileRequest]) -> File:
     """Write the bytes that come, the next ones being received meanwhile, and return the file that they became.
 
     Raises:
@@ -106,7 +106,7 @@ async def taken_in(executor: NamedExecutor, upload: Upload, requests: AsyncItera
         await _ended(writing)
 
 
-async def given_out(executor: NamedExecutor, opened: OpenFile) -> AsyncGenerator[bytes, None]:
+async def send(executor: NamedExecutor, opened: OpenFile) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of a file piece by piece, the next one being read meanwhile."""
     reading = asyncio.ensure_future(executor.proceed(opened.read, READ_BYTES))
     try:

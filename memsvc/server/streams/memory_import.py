@@ -18,13 +18,13 @@ from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.write_requests import ImportProgress, OnDuplicate, Rejected, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
-from memsvc.engine.runtime.search_priority import COURTESY
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
-from memsvc.server.batches import store_each
+from memsvc.server.batches import commit_batches
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.writes import import_to_proto
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.writes import check_import_batch, check_import_header, draft_or_rejected
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -37,7 +37,7 @@ UNTOLD_FAILURES = 8_192
 class ImportStream:
     """One stream of an import."""
 
-    def __init__(self, edge: Edge, requests: AsyncIterator[pb.ImportMemoriesRequest]) -> None:
+    def __init__(self, edge: ServerContext, requests: AsyncIterator[pb.ImportMemoriesRequest]) -> None:
         self._edge = edge
         self._requests = requests
         self._before = self._progress = ImportProgress()
@@ -98,7 +98,7 @@ class ImportStream:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._prepare_each(run, header.scope, ready))
-                group.create_task(store_each(run, ready, self._edge.executors.write, self._note))
+                group.create_task(commit_batches(run, ready, self._edge.executors.write, self._note))
             if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED:
                 await self._edge.waits.stored(self._progress.position)
         except ExceptionGroup as failures:
@@ -138,7 +138,7 @@ class ImportStream:
         skipped = min(max(0, run.progress.next_index - first), len(batch.memories))
         drafts = []
         for entry in batch.memories[skipped:]:
-            COURTESY.give_way()
+            SEARCH_PRIORITY.give_way()
             drafts.append(draft_or_rejected(entry, scope, dimension=dimension))
         return run.prepare(first + skipped, drafts)
 

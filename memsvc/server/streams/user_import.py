@@ -17,11 +17,11 @@ from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.user_data.importing import UserImport
 from memsvc.engine.user_data.parser import Batch
 from memsvc.server import call_context
-from memsvc.server.batches import store_each
+from memsvc.server.batches import commit_batches
 from memsvc.server.convert.enums import IMPORT_ISSUE_REASON, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.server_context import Edge
+from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.transfers import check_import_user_header
 from memsvc.v1 import transfer_pb2 as pb
 
@@ -34,7 +34,7 @@ UNTOLD_ISSUES = 8_192
 class UserImportStream:
     """One stream of an import of a user."""
 
-    def __init__(self, edge: Edge, requests: AsyncIterator[pb.ImportUserRequest]) -> None:
+    def __init__(self, edge: ServerContext, requests: AsyncIterator[pb.ImportUserRequest]) -> None:
         self._edge = edge
         self._requests = requests
         self._progress = TransferProgress()
@@ -86,7 +86,7 @@ class UserImportStream:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read_each(run, ready))
-                group.create_task(store_each(run, ready, self._edge.executors.write, self._note))
+                group.create_task(commit_batches(run, ready, self._edge.executors.write, self._note))
             if WAIT_FOR.given(header.wait_for, WaitFor.STORED) is WaitFor.INDEXED and self._progress.position:
                 await self._edge.waits.stored(self._progress.position)
         except ExceptionGroup as failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.summaries import Period, normal_topic, summary_key
-from memsvc.engine.summaries.periods import Wish
+from memsvc.engine.summaries.periods import PeriodRequest
 from memsvc.server.convert.enums import WAIT_FOR
 from memsvc.server.convert.times import time_from_proto
 from memsvc.server.validate.scopes import check_request_id, check_scope
@@ -49,7 +49,7 @@ def check_undo(request: pb.UndoConsolidationRequest) -> None:
     found.finish()
 
 
-def wish_of(request: summaries_pb.SummarizePeriodRequest, scope: Scope) -> Wish:
+def wish_of(request: summaries_pb.SummarizePeriodRequest, scope: Scope) -> PeriodRequest:
     """Check a request for a summary, and return what it asks for.
 
     Raises:
@@ -68,7 +68,7 @@ def wish_of(request: summaries_pb.SummarizePeriodRequest, scope: Scope) -> Wish:
     if period is not None and len(summary_key(period, topic)) > limits.KEY:
         found.add("topic", f"makes a key of more than {limits.KEY} characters")
     found.finish()
-    return Wish(scope, period or _ALL_TIME, topic, request.max_tokens or None)
+    return PeriodRequest(scope, period or _ALL_TIME, topic, request.max_tokens or None)
 
 
 def _period(found: Violations, request: summaries_pb.SummarizePeriodRequest) -> Period | None:

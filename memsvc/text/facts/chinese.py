@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
 from memsvc.text.facts.chinese_general import general
 from memsvc.text.facts.chinese_lexicon import CITIES, COUNTRIES, OCCUPATION_ENDINGS
@@ -83,7 +83,7 @@ def _home(clause: str, speaking: Speaking) -> Iterator[Statement]:
 def _job(clause: str, speaking: Speaking) -> Iterator[Statement]:
     match = _IDLE.match(clause)
     if match is not None:
-        yield from _said(match, speaking, "职业", Rule.OCCUPATION, Part("title", match["value"]))
+        yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", match["value"]))
         return
     for pattern in _TITLES:
         match = pattern.match(clause)
@@ -92,9 +92,9 @@ def _job(clause: str, speaking: Speaking) -> Iterator[Statement]:
         described, _, title = match["value"].removesuffix("了").rpartition("的")
         employer = match.groupdict().get("employer") or described
         if title.endswith(OCCUPATION_ENDINGS) and "、" not in title:
-            yield from _said(match, speaking, "职业", Rule.OCCUPATION, Part("title", title))
+            yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", title))
             if _is_employer(employer):
-                yield from _said(match, speaking, "雇主", Rule.OCCUPATION, Part("employer", employer))
+                yield from _said(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", employer))
             return
 
 
@@ -106,9 +106,9 @@ def _employer(clause: str, speaking: Speaking) -> Iterator[Statement]:
         value = match["value"].removesuffix("了").removesuffix("公司")
         if value in CITIES or value in COUNTRIES or value.endswith(("市", "省")):
             sort = "country" if value in COUNTRIES else "place"
-            yield from _said(match, speaking, "工作地", Rule.OCCUPATION, Part(sort, value))
+            yield from _said(match, speaking, "工作地", Rule.OCCUPATION, ValuePart(sort, value))
         elif _is_employer(value):
-            yield from _said(match, speaking, "雇主", Rule.OCCUPATION, Part("employer", value.lower()))
+            yield from _said(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", value.lower()))
         return
 
 
@@ -116,7 +116,7 @@ def _is_employer(name: str) -> bool:
     return 1 < len(name) <= 12 and name not in CITIES | COUNTRIES and _NO_EMPLOYER.search(name) is None  # noqa: PLR2004 - longer than any short name
 
 
-def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part: Part) -> Iterator[Statement]:
+def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part: ValuePart) -> Iterator[Statement]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who

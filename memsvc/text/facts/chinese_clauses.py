@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memsvc.domain.statements import Part
+from memsvc.domain.statements import ValuePart
 from memsvc.text.facts.places import chinese_place
 
 _QUOTED = re.compile(r"[“\"「『]([^”\"」』]*)[”\"」』]")
@@ -88,7 +88,7 @@ def _named(text: str) -> str:
     return _GENERIC.sub("", text).lower() or text
 
 
-def place_in(text: str) -> Part | None:
+def place_in(text: str) -> ValuePart | None:
     """Return the place that *text* names."""
     place = _PLACE_END.sub("", text.strip())
     if not 1 < len(place) <= _MOST_PLACE or _NO_PLACE.search(place):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, subject_of
 from memsvc.text.facts.chinese_lexicon import COLORS, SCALES, SINGLE, STABLE_COUNTS
 from memsvc.text.facts.names import is_han_name_of
-from memsvc.text.facts.values import han_number, typed_parts
+from memsvc.text.facts.values import han_number, parse_value
 
 _NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
 _CHANGED = (
@@ -74,7 +74,7 @@ def _count(clause: str, speaking: Speaking) -> Iterator[Statement]:
         return
     who = subject_of(match["who"], speaking)
     if who is not None:
-        amount = Part("amount", str(han_number(match["number"])))
+        amount = ValuePart("amount", str(han_number(match["number"])))
         yield Statement(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
 
 
@@ -89,7 +89,7 @@ def _scale(clause: str, speaking: Speaking) -> Iterator[Statement]:
             denied = before.endswith(("不", "没", "没有", "不再"))
             who = subject_of(re.sub(r"(?:不再|不|没有?)$", "", before), speaking)
             if who is not None and "和" not in who:
-                yield Statement(Rule.GENERAL, f"{who} 状态 {number}", (Part("pole", str(pole)),), not denied)
+                yield Statement(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart("pole", str(pole)),), not denied)
             return
 
 
@@ -98,7 +98,7 @@ def _scheduled(clause: str, speaking: Speaking) -> Iterator[Statement]:
     if match is None:
         return
     who = subject_of(match["who"], speaking)
-    parts = typed_parts(match["value"])
+    parts = parse_value(match["value"])
     if who is not None and parts:
         yield Statement(Rule.GENERAL, f"{who} {match['verb']}", parts)
 
@@ -113,18 +113,18 @@ def _is(clause: str, speaking: Speaking) -> Iterator[Statement]:
     value = _TAIL.sub("", match["value"])
     measured = re.sub(r"^每(?:分钟|小时|秒|天|月|年|次)", "", value)
     is_text = match["who"].endswith(_TEXTUAL) or len(_TYPED.sub("", measured)) > 1
-    parts = () if is_text else typed_parts(measured)
+    parts = () if is_text else parse_value(measured)
     parts = parts or _single(match["who"], match["verb"], value)
     if parts:
         speaking.last = who
         yield Statement(Rule.GENERAL, f"{who} 是", parts, match["no"] is None)
 
 
-def _single(said: str, verb: str, value: str) -> tuple[Part, ...]:
+def _single(said: str, verb: str, value: str) -> tuple[ValuePart, ...]:
     if not value or _NO_VALUE.search(value):
         return ()
     if value.removesuffix("色") in COLORS:
-        return (Part("color", value.removesuffix("色")),)
+        return (ValuePart("color", value.removesuffix("色")),)
     if (said.endswith(SINGLE) and is_han_name_of(said, value)) or verb in _HAS_NAME:
-        return (Part("value", value.lower()),)
+        return (ValuePart("value", value.lower()),)
     return ()

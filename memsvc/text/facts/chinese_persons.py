@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, subject_of
 from memsvc.text.facts.chinese_lexicon import SINGLE
 from memsvc.text.facts.names import is_han_name
@@ -42,13 +42,13 @@ def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who
-        yield Statement(Rule.GENERAL, f"{who} 年龄", (Part("years", str(han_number(match["years"]))),))
+        yield Statement(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
 
 
 def _called(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
     who = subject_of(match["who"], speaking)
     if who is not None and is_han_name(match["value"].removesuffix("了")):
-        yield Statement(Rule.GENERAL, f"{who} 名字", (Part("value", match["value"].removesuffix("了").lower()),))
+        yield Statement(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
 
 
 def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
@@ -57,11 +57,11 @@ def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
     said = match["who"] or "我们"
     who = subject_of(f"{said}的{match['attribute']}", speaking)
     if who is not None:
-        yield Statement(Rule.GENERAL, f"{who} 是", (Part("value", match["value"].lower()),))
+        yield Statement(Rule.GENERAL, f"{who} 是", (ValuePart("value", match["value"].lower()),))
 
 
 def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         topic = f"{who} 喜欢{match['value'].lower()}"
-        yield Statement(Rule.PREFERENCE, topic, (Part("liking", "喜欢"),), positive=False)
+        yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)

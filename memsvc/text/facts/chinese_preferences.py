@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, subject_of
 from memsvc.text.facts.chinese_lexicon import CONTRASTS
 
@@ -22,7 +22,7 @@ _LIKES = re.compile(
     r"(?:(?P<no>不再喜欢|不再爱|不太?喜欢|不太?爱|讨厌|厌恶|反感|受不了|不能接受|痛恨|恨)|喜欢上?|热爱|喜爱|钟爱|酷爱|(?<![可恋真敬亲友心])爱上?(?!人|好|情|尔|迪|丁|奇|心|护|德))(?P<value>(?!的|过).+)$"
 )
 _DOING = re.compile(r"^(?:喝|吃|看|听|玩|用|打|养)(?=.)")
-_TAIL = re.compile(r"(?:了|啦|呀|啊|的味道|这类东西)+$")
+_PREFERENCE_TAIL = re.compile(r"(?:了|啦|呀|啊|的味道|这类东西)+$")
 _AND = re.compile(r"和|跟|、|以及|与")
 _MOST_CHARS = 14
 
@@ -35,7 +35,9 @@ def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
         if who is not None:
             speaking.last = who
             topic = f"{who} 最喜欢的{match['thing']}"
-            yield Statement(Rule.PREFERENCE, topic, (Part("value", _TAIL.sub("", match["value"]).lower()),))
+            yield Statement(
+                Rule.PREFERENCE, topic, (ValuePart("value", _PREFERENCE_TAIL.sub("", match["value"]).lower()),)
+            )
         return
     for pattern in _RATHER:
         match = pattern.match(clause)
@@ -56,7 +58,7 @@ def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
     if who is not None and chosen and other:
         speaking.last = who
         pair = "或".join(sorted((chosen, other)))
-        yield Statement(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (Part("choice", chosen),))
+        yield Statement(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (ValuePart("choice", chosen),))
 
 
 def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
@@ -70,7 +72,7 @@ def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
             if said is not None:
                 rest = chosen.removeprefix(said).removeprefix("的")
                 topic = f"{who} 偏好{rest} {number}"
-                yield Statement(Rule.PREFERENCE, topic, (Part("pole", f"{pole}:{said}"),))
+                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said}"),))
                 return
 
 
@@ -83,9 +85,9 @@ def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
         thing = _thing(value)
         if thing:
             topic = f"{who} 喜欢{thing}"
-            yield Statement(Rule.PREFERENCE, topic, (Part("liking", "喜欢"),), match["no"] is None)
+            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
 
 
 def _thing(text: str) -> str:
-    thing = _DOING.sub("", _TAIL.sub("", text.strip()))
+    thing = _DOING.sub("", _PREFERENCE_TAIL.sub("", text.strip()))
     return thing.lower() if 0 < len(thing) <= _MOST_CHARS and "的是" not in thing else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.conditions import english_condition, english_setting, said_when
 from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
 from memsvc.text.facts.english_general import general
@@ -14,11 +14,11 @@ from memsvc.text.facts.english_persons import persons
 from memsvc.text.facts.english_preferences import preferences
 from memsvc.text.facts.lexicon import words as listed
 
-_ADVERBS = (
+_GENERAL_ADVERBS = (
     r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"
 )
 _NO = r"(?P<no>(?:do|does|did|is|am|are|has|have)\s+not\s+(?:longer\s+)?|no\s+longer\s+|never\s+)?"
-_BEFORE = rf"(?:^|(?<=\s)){_ADVERBS}{_NO}{_ADVERBS}"
+_BEFORE = rf"(?:^|(?<=\s)){_GENERAL_ADVERBS}{_NO}{_GENERAL_ADVERBS}"
 
 _LIVES = re.compile(
     rf"{_BEFORE}(?:lives?|living|resides?|residing|based|settled(?:\s+down)?)\s+in\s+(?P<value>.+)", re.IGNORECASE
@@ -49,7 +49,7 @@ _WORKS_AT = re.compile(
 )
 _WORKS_IN = re.compile(rf"{_BEFORE}(?:works?|working)\s+in\s+(?P<value>.+)", re.IGNORECASE)
 _LEFT = re.compile(rf"{_BEFORE}(?:left|quit|resigned\s+from|laid\s+off\s+(?:by|from))\s+(?P<value>.+)", re.IGNORECASE)
-_READ_WORDS = frozenset(
+_GENERAL_READ_WORDS = frozenset(
     listed("""
     home hometown residence live lives living reside resides residing based settled moved relocated emigrated job
     profession occupation joined retired unemployed work works working employed started left quit resigned laid""")
@@ -60,7 +60,7 @@ _TITLE_ENDINGS = ("ologist", "ician", "grapher")
 _TITLE_END = re.compile(r"\b(?:at|for|of|in|with|who|from|on|by|again|now|there|instead|anymore)\b")
 _EMPLOYER_AFTER = re.compile(r"\s(?:at|for)\s+(?P<value>[A-Z].*)")
 
-Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[Part, ...]]]]
+Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]]
 
 
 def english_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Statement]:
@@ -101,45 +101,45 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
 
 
 def _may_be_read(clause: str, words: frozenset[str]) -> bool:
-    if not (words.isdisjoint(_READ_WORDS) and words.isdisjoint(_TITLE_WORDS)):
+    if not (words.isdisjoint(_GENERAL_READ_WORDS) and words.isdisjoint(_TITLE_WORDS)):
         return True
     return any(ending in clause.lower() for ending in _TITLE_ENDINGS)
 
 
-def _lives(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+def _lives(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     place = place_in(match["value"])
     if place is not None:
         yield "home", Rule.LOCATION, (place,)
 
 
-def _works_as(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+def _works_as(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     title = _title(match["value"])
     if title:
-        yield "job", Rule.OCCUPATION, (Part("title", title),)
+        yield "job", Rule.OCCUPATION, (ValuePart("title", title),)
         after = _EMPLOYER_AFTER.search(match["value"])
         employer = names_in(after["value"]) if after else ""
         if employer:
-            yield "employer", Rule.OCCUPATION, (Part("employer", employer),)
+            yield "employer", Rule.OCCUPATION, (ValuePart("employer", employer),)
 
 
-def _works_at(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+def _works_at(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     employer = names_in(match["value"])
     if employer:
-        yield "employer", Rule.OCCUPATION, (Part("employer", employer),)
+        yield "employer", Rule.OCCUPATION, (ValuePart("employer", employer),)
 
 
-def _works_in(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+def _works_in(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     place = place_in(match["value"])
     if place is not None:
         yield "place of work", Rule.OCCUPATION, (place,)
 
 
-def _left(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
+def _left(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     yield from _works_at(match)
 
 
-def _idle(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[Part, ...]]]:
-    yield "job", Rule.OCCUPATION, (Part("title", match["value"].lower()),)
+def _idle(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
+    yield "job", Rule.OCCUPATION, (ValuePart("title", match["value"].lower()),)
 
 
 def _title(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memsvc.domain.statements import Part
+from memsvc.domain.statements import ValuePart
 from memsvc.text.facts.english_lexicon import DETERMINERS, GENERIC, NO_SUBJECT
 from memsvc.text.facts.lexicon import words as listed
 from memsvc.text.facts.places import english_place
@@ -196,7 +196,7 @@ def names_in(text: str) -> str:
     return " ".join(match[1].replace(",", " ").rstrip(".").lower().split())
 
 
-def place_in(text: str) -> Part | None:
+def place_in(text: str) -> ValuePart | None:
     """Return the place that *text* begins with, if it begins with a name."""
     name = names_in(text)
     if not name or name[0].isdigit() or name.split()[0] in _NO_PLACES:

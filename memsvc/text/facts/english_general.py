@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
 from memsvc.text.facts.english_lexicon import COLORS, SCALES, SINGLE, STABLE_COUNTS
 from memsvc.text.facts.lexicon import words as listed
 from memsvc.text.facts.names import PEOPLE, is_name_of
-from memsvc.text.facts.values import NUMBERS, typed_parts
+from memsvc.text.facts.values import NUMBERS, parse_value
 
 _ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
 _CHANGED = (
@@ -83,7 +83,7 @@ def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Stat
     word = match["number"].lower()
     number = {"no": "0", "a": "1", "an": "1"}.get(word) or str(NUMBERS.get(word, word))
     thing = {"kid": "child", "children": "child"}.get(stem(match["thing"]), stem(match["thing"]))
-    yield Statement(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (Part("amount", number),))
+    yield Statement(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
 
 
 def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Statement]:
@@ -102,7 +102,7 @@ def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) 
     is_name = verb == "is" and match["verb"].lower().endswith(("called", "named"))
     if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name:
         return
-    parts = () if _TEXTUAL.search(said) else typed_parts(value)
+    parts = () if _TEXTUAL.search(said) else parse_value(value)
     if not parts and verb == "is":
         parts = _single(said, match["verb"], value, is_at=bool(match["at"].strip()))
     if is_name or (parts and PEOPLE.intersection(who) and value[0].isupper()):
@@ -111,28 +111,28 @@ def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) 
         yield Statement(Rule.GENERAL, topic, parts, not denied)
 
 
-def _scaled(value: str) -> Part | None:
+def _scaled(value: str) -> ValuePart | None:
     words = value.lower().removeprefix("a ").removeprefix("an ").split()
     if not words or (len(words) > 1 and words[1] not in {"to", "with", "by", "for", "again", "today", "since"}):
         return None
     for number, scale in enumerate(SCALES):
         if words[0] in scale:
-            return Part(str(number), words[0])
+            return ValuePart(str(number), words[0])
     return None
 
 
-def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[Part, ...]:
+def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[ValuePart, ...]:
     """Return the one value of an attribute that has one, or of what is called so."""
     words = value.split()
     if not 0 < len(words) <= _FREE_WORDS or words[0].lower() in _NOT_NAMES:
         return ()
     if words[0].lower() in COLORS:
-        return (Part("color", words[0].lower()),)
+        return (ValuePart("color", words[0].lower()),)
     subject = [stem(word) for word in re.findall(r"[\w']+", said.partition(" of ")[0].partition(" for ")[0])]
     attribute = subject[-1] if subject else ""
     if is_at and attribute not in _PLACED:
         return ()
     is_single = attribute in SINGLE and is_name_of(attribute, value)
     if "favorite" in subject or is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
-        return (Part("value", " ".join(words).lower().strip("\"'")),)
+        return (ValuePart("value", " ".join(words).lower().strip("\"'")),)
     return ()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
 from memsvc.text.facts.english_lexicon import SINGLE
 from memsvc.text.facts.lexicon import words
@@ -53,7 +53,7 @@ def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statem
     if speaking.me in who and len(who) > 1 and _KIN.isdisjoint(who):
         return
     speaking.last = who
-    yield Statement(Rule.GENERAL, f"age of {' '.join(who)}", (Part("years", match["years"]),))
+    yield Statement(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
 
 
 def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
@@ -63,4 +63,4 @@ def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[State
         return
     owned = subject_of(f"our {attribute}", speaking) or ()
     who = owned if user == ("we",) or match["of"].lower() == "the" else tuple(sorted({*owned, *user}))
-    yield Statement(Rule.GENERAL, f"is {' '.join(who)}", (Part("value", match["value"].lower()),))
+    yield Statement(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.statements import Part, Rule, Statement
+from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
 from memsvc.text.facts.english_lexicon import CONTRASTS
 from memsvc.text.facts.lexicon import words as listed
 
-_ADVERBS = (
+_PREFERENCE_ADVERBS = (
     r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"
 )
 _LIKES = re.compile(
-    rf"(?:^|(?<=\s)){_ADVERBS}(?:"
+    rf"(?:^|(?<=\s)){_PREFERENCE_ADVERBS}(?:"
     r"(?P<no>(?:do|does)\s+not\s+(?:really\s+|particularly\s+)?(?:like|love|enjoy)|no\s+longer\s+(?:likes?|loves?|enjoys?)|dislikes?|hates?|detests?"
     r"|loathes?|can\s+not\s+stand|can\s+not\s+bear|stopped\s+(?:liking|drinking|eating|smoking|playing|watching)|no\s+longer\s+(?:drinks?|eats?|smokes?|plays?|watch(?:es)?)"
     r"|(?:do|does)\s+not\s+(?:drink|eat|smoke)|gave\s+up(?:\s+(?:drinking|eating|smoking|playing|watching))?|not\s+fond\s+of|not\s+a\s+fan\s+of|tired\s+of|sick\s+of)"
@@ -23,7 +23,7 @@ _LIKES = re.compile(
     re.IGNORECASE,
 )
 _PREFERS = re.compile(
-    rf"(?:^|(?<=\s)){_ADVERBS}prefers?\s+(?P<value>.+?)(?:\s+(?:over|to|rather\s+than|instead\s+of)\s+(?P<other>.+))?$",
+    rf"(?:^|(?<=\s)){_PREFERENCE_ADVERBS}prefers?\s+(?P<value>.+?)(?:\s+(?:over|to|rather\s+than|instead\s+of)\s+(?P<other>.+))?$",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
@@ -42,7 +42,7 @@ _DOING = frozenset(listed("drinking eating smoking playing watching"))
 _MOST_WORDS = 6
 
 
-_READ_WORDS = frozenset(
+_PREFERENCE_READ_WORDS = frozenset(
     listed("""
     like likes love loves enjoy enjoys dislike dislikes hate hates detest detests loathe loathes stand bear stopped
     longer drink drinks eat eats smoke smokes gave fond fan tired sick adore adores prefer prefers""")
@@ -52,7 +52,7 @@ _READ_WORDS = frozenset(
 
 def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
     """Yield likes and dislikes, one for each thing, and what is preferred to what; *words* are those of the clause."""
-    if _READ_WORDS.isdisjoint(words):
+    if _PREFERENCE_READ_WORDS.isdisjoint(words):
         return
     match = _LIKES.search(clause)
     if match is not None:
@@ -72,7 +72,7 @@ def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[St
         words = _content(thing)
         if words:
             topic = f"liking {' '.join(words)} of {' '.join(who)}"
-            yield Statement(Rule.PREFERENCE, topic, (Part("liking", "likes"),), match["no"] is None)
+            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
 
 
 def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
@@ -84,14 +84,14 @@ def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[
     chosen, other = _content(_trimmed(match["value"])), _content(_trimmed(match["other"] or ""))
     if chosen and other:
         pair = " or ".join(sorted((" ".join(chosen), " ".join(other))))
-        yield Statement(Rule.PREFERENCE, f"choice of {pair} of {owner}", (Part("choice", " ".join(chosen)),))
+        yield Statement(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
     for number, scale in enumerate(CONTRASTS):
         for pole, words in enumerate(scale):
             said = [word for word in chosen if word in words or f"{word}s" in words]
             if said:
                 rest = " ".join(word for word in chosen if word not in said)
                 topic = f"preferred {rest or 'choice'} {number} of {owner}"
-                yield Statement(Rule.PREFERENCE, topic, (Part("pole", f"{pole}:{said[0]}"),))
+                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said[0]}"),))
                 return
 
 

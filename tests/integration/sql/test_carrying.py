@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memsvc_backends.sql.carrying import ROWS, LogCarrier
+from memsvc_backends.sql.carrying import ROWS, WalCheckpointer
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
 from tests.until import until
@@ -121,7 +121,7 @@ def test_failure_is_told_and_tried_again(driver: SqliteDriver, caplog: pytest.Lo
         return driver.connect()
 
     with closing(driver.connect()) as connection:
-        carrier = LogCarrier(connect)
+        carrier = WalCheckpointer(connect)
         carrier.wrote(connection, ROWS)
         until(lambda: "no space left" in caplog.text)
         fails.clear()
@@ -158,7 +158,7 @@ def test_commit_is_none_the_worse_when_the_file_cannot_grow(
         # The thread has done its part: it must not be at the log together with the commit below.
         until(lambda: rows_without_log(path) == 10 * ROWS)
         driver.settle(connection)
-        is_long = LogCarrier(driver.connect)
+        is_long = WalCheckpointer(driver.connect)
         is_long._is_long = True
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
         try:

@@ -12,11 +12,11 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, purge, revise
 from memsvc.testing.store_writes import full_memory
 from memsvc_backends.sql import SqlMetadataStore
-from memsvc_backends.sql.fresh import Fresh
+from memsvc_backends.sql.fresh import NewRecordBuffer
 
 
 def fresh_record(row: int) -> Record:
-    """Return a record as `Fresh` gets it."""
+    """Return a record as `NewRecordBuffer` gets it."""
     return Record(factories.memory(row=row))
 
 
@@ -84,7 +84,7 @@ def test_what_was_taken_back_is_gone(store: SqlMetadataStore) -> None:
 
 def test_only_so_many_are_kept() -> None:
     """Those that are asked for next stay; whoever wants the newer ones reads the database."""
-    fresh = Fresh(capacity=3)
+    fresh = NewRecordBuffer(capacity=3)
 
     fresh.keep(map(fresh_record, (1, 2)))
     fresh.keep(map(fresh_record, (3, 4)))

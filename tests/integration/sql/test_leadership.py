@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from memsvc.domain.errors import MaintenanceRunningError
-from memsvc.engine.runtime.leader_lease import TERM, Leading
+from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import Clock
@@ -55,7 +55,7 @@ def test_a_dead_process_is_succeeded_when_its_term_is_over(context: BackendConte
     """Not before, so that one that is only slow is never joined; after it at once."""
     clock = Clock()
     with SQL.open(SqlSettings.model_validate(options), context) as store:
-        leading = Leading(store.leases, clock, lambda: "this process")
+        leading = LeaderElection(store.leases, clock, lambda: "this process")
         leader = _leader(context, options)
         with subprocess.Popen(leader, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
@@ -80,5 +80,5 @@ def test_a_process_that_ends_well_is_succeeded_at_once(context: BackendContext) 
     with SQL.open(SqlSettings(), context) as store:
         subprocess.run(_leader(context, {}), stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
-        with Leading(store.leases, Clock(), lambda: "this process").lead() as leadership:
+        with LeaderElection(store.leases, Clock(), lambda: "this process").lead() as leadership:
             leadership.require()

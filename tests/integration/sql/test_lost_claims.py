@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.indexing.views import EmbeddingGranularity
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
@@ -39,9 +39,9 @@ def test_nothing_is_written_of_what_another_process_may_have_been_lent(context: 
         made.seal()
         index.switch(made)
         embedder = stack.enter_context(EMBEDDER.open(EMBEDDER.settings(), context))
-        entries = VectorEntries(Embedding(embedder, store.embeddings), RetrievalTier.S)
-        side = LexicalSide(index)
-        applying = Applying(store.feed, side, side, entries)
+        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S)
+        side = LexicalIndexWriter(index)
+        applying = ChangeApplier(store.feed, side, side, entries)
         stack.callback(applying.close)
         insert(store, factories.memory("tea"))
 

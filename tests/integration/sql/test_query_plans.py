@@ -32,7 +32,7 @@ from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import ContentName
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.reminders import ReminderPlace
-from memsvc.ports.upkeep import Place, UpkeepReads
+from memsvc.ports.upkeep import ScanPosition, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, insert, revise
@@ -199,7 +199,7 @@ USES: dict[str, Use] = {
 }
 
 
-UPKEEP: dict[str, tuple[str, Callable[[UpkeepReads, Area, Place], object], tuple[Place, ...]]] = {
+UPKEEP: dict[str, tuple[str, Callable[[UpkeepReads, Area, ScanPosition], object], tuple[ScanPosition, ...]]] = {
     "expired": (
         "memories_expiring",
         lambda reads, area, after: reads.expired(area, at=NOW, after=after, limit=9),

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.indexing import Change, ChangeAction
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -137,7 +137,7 @@ def test_a_request_is_answered_once_by_two(stores: tuple[MetadataStore, Metadata
     """However many send it to whomever at the same time: one work is done, the others find its answer."""
     start = threading.Barrier(8)
     with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
-        committers = [Committer(store) for store in stores]
+        committers = [GroupCommitter(store) for store in stores]
         for committer in committers:
             stack.callback(committer.close)
 

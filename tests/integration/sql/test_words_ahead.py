@@ -10,12 +10,12 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.indexing import LexicalManifest
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.indexing.words_ahead import WordsAhead
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.words_ahead import LexicalCatchUp
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
@@ -38,11 +38,11 @@ class Bench:
         made = self.index.begin(LexicalManifest(1, 0, "a"))
         made.seal()
         self.index.switch(made)
-        side = LexicalSide(self.index)
-        entries = VectorEntries(Embedding(embedder, self.store.embeddings), RetrievalTier.S)
-        applying = Applying(self.store.feed, side, side, entries)
+        side = LexicalIndexWriter(self.index)
+        entries = VectorEntries(CachedEmbedder(embedder, self.store.embeddings), EmbeddingGranularity.S)
+        applying = ChangeApplier(self.store.feed, side, side, entries)
         stack.callback(applying.close)
-        self.words = WordsAhead(self.store.feed, applying)
+        self.words = LexicalCatchUp(self.store.feed, applying)
 
     def found(self) -> list[int]:
         """Return the rows of the memories that tell of tea."""

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import Order
-from memsvc.engine.commit.group_committer import Committed, Committer
+from memsvc.engine.commit.group_committer import Committed, GroupCommitter
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -84,7 +84,7 @@ def together(store: SqlMetadataStore, works: list[Work]) -> list[Future[Committe
         busy.set()
         assert free.wait(10)
 
-    with closing(Committer(store)) as committer:
+    with closing(GroupCommitter(store)) as committer:
         held = committer.queue(hold)
         assert busy.wait(10)
         done = [committer.queue(work) for work in works]

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.diversity import Wording, cosine, diversified
+from memsvc.domain.diversity import TermVector, cosine, diversified
 from memsvc.text.analysis import terms
 
 WORDS = st.lists(st.sampled_from("abcdefgh12"), max_size=8)
 
 
-def wording(text: str) -> Wording:
+def wording(text: str) -> TermVector:
     """Return the wording of a text."""
-    return Wording.of(terms(text))
+    return TermVector.of(terms(text))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), WORDS), max_size=8))
 def test_relevance_alone_changes_no_order(pairs: list[tuple[float, list[str]]]) -> None:
     """With a weight of 1 the order is by score, equals as they were; with any weight all places come once."""
     scores = sorted((score for score, _ in pairs), reverse=True)
-    wordings = [Wording.of(words) for _, words in pairs]
+    wordings = [TermVector.of(words) for _, words in pairs]
 
     assert diversified(scores, wordings, 1.0) == list(range(len(pairs)))
     assert sorted(diversified(scores, wordings, 0.3)) == list(range(len(pairs)))
@@ -37,7 +37,7 @@ def test_novelty_comes_before_repetition() -> None:
 @given(WORDS, WORDS)
 def test_likeness_is_symmetric_and_bounded(one: list[str], other: list[str]) -> None:
     """From 0 to 1; a text with words is wholly like itself."""
-    left, right = Wording.of(one), Wording.of(other)
+    left, right = TermVector.of(one), TermVector.of(other)
 
     assert cosine(left, right) == pytest.approx(cosine(right, left))
     assert 0.0 <= cosine(left, right) <= 1.0 + 1e-9

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.matching import matches
-from memsvc.domain.plain import is_plain, parted
+from memsvc.domain.plain import is_default_visible, parted
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
 from tests.congruence.test_vectors import attributes, filters
 
 HELD = [attributes(row, Random(row)) for row in range(600)]
-PLAIN = [one for one in HELD if is_plain(one)]
+PLAIN = [one for one in HELD if is_default_visible(one)]
 
 
 def default() -> Filter:
@@ -39,8 +39,8 @@ def test_what_plain_memories_meet_they_all_meet(where: Filter) -> None:
 def test_there_are_both() -> None:
     """Else nothing would be shown here."""
     assert 10 < len(PLAIN) < len(HELD) - 10
-    assert is_plain(attributes_of(memory("tea")))
-    assert not is_plain(attributes_of(memory("tea", expire_time=NOW)))
+    assert is_default_visible(attributes_of(memory("tea")))
+    assert not is_default_visible(attributes_of(memory("tea", expire_time=NOW)))
 
 
 def test_a_search_that_asks_for_nothing_looks_at_one_number() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.near_duplicates import SHORT, Saying, collapsed, is_near_duplicate
+from memsvc.domain.near_duplicates import SHORT, Shingles, collapsed, is_near_duplicate
 
 LONG = (
     "The weekly meeting of the platform team takes place in the large room with the green door and the round table, "
@@ -20,7 +20,7 @@ WORDS = st.lists(st.sampled_from("abcdefgh12"), max_size=8)
 
 def same(one: str, other: str) -> bool:
     """Return whether two texts say the same, whichever comes first."""
-    there, back = (is_near_duplicate(Saying.of(a), Saying.of(b), 0.85) for a, b in ((one, other), (other, one)))
+    there, back = (is_near_duplicate(Shingles.of(a), Shingles.of(b), 0.85) for a, b in ((one, other), (other, one)))
     assert there == back
     return there
 
@@ -89,8 +89,8 @@ def test_another_statement_is_one(one: str, other: str) -> None:
 
 def test_what_goes_beyond_the_words_counts() -> None:
     """Different marks and different rests make other statements; a mark that is not known makes none."""
-    plain, ann, bo = Saying.of("I like tea."), *(Saying.of("I like tea.", marks=("", one)) for one in ("Ann", "Bo"))
-    rest = Saying.of("I like tea.", beyond="x")
+    plain, ann, bo = Shingles.of("I like tea."), *(Shingles.of("I like tea.", marks=("", one)) for one in ("Ann", "Bo"))
+    rest = Shingles.of("I like tea.", beyond="x")
 
     assert is_near_duplicate(plain, ann, 1.0)
     assert is_near_duplicate(ann, ann, 1.0)
@@ -102,7 +102,7 @@ def test_what_goes_beyond_the_words_counts() -> None:
 def test_collapsing_loses_nothing(texts: list[list[str]], threshold: float, is_long: bool) -> None:  # noqa: FBT001
     """Every place is in one group, groups begin with their best, and kept ones are no near-duplicates."""
     more = "x y z " * SHORT if is_long else ""
-    sayings = [Saying.of(more + " ".join(words)) for words in texts]
+    sayings = [Shingles.of(more + " ".join(words)) for words in texts]
 
     groups = collapsed(sayings, threshold)
 

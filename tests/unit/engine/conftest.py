@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 
 INPROC = {"backend": "inproc"}
 
 
 @pytest.fixture
-def application(tmp_path: Path) -> Iterator[Application]:
+def application(tmp_path: Path) -> Iterator[Services]:
     """An engine that runs on the reference backends."""
     settings = load_settings(
         data_dir=tmp_path / "data",

@@ -1,9 +1,9 @@
 """The newest change of a running engine."""
 
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 
 
-def newest_position(application: Application) -> int:
+def newest_position(application: Services) -> int:
     """Return the position of the newest change in the outbox."""
     outbox = application.diagnose.run(verify=False).outbox
     assert outbox is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memsvc.engine.runtime.search_priority import LINGER_SECONDS, PATIENCE_SECONDS, REST, Courtesy
+from memsvc.engine.runtime.search_priority import LINGER_SECONDS, PATIENCE_SECONDS, REST, SearchPriority
 
 
 @dataclass
@@ -26,14 +26,14 @@ class Times:
         self.now += seconds
         self.slept.append(seconds)
 
-    def courtesy(self) -> Courtesy:
+    def courtesy(self) -> SearchPriority:
         """Return one by these times, of which a search was just made."""
-        made = Courtesy(now=lambda: self.now, worked=lambda: self.worked, sleep=self.sleep)
+        made = SearchPriority(now=lambda: self.now, worked=lambda: self.worked, sleep=self.sleep)
         _searched(made)
         return made
 
 
-def _searched(courtesy: Courtesy) -> None:
+def _searched(courtesy: SearchPriority) -> None:
     with courtesy.search():
         pass
     courtesy.give_way()
@@ -41,7 +41,7 @@ def _searched(courtesy: Courtesy) -> None:
 
 def test_bulk_work_waits_for_a_search_to_end() -> None:
     """It goes on as soon as the last search has ended."""
-    courtesy = Courtesy()
+    courtesy = SearchPriority()
     order: list[str] = []
     begun = threading.Event()
 
@@ -63,7 +63,7 @@ def test_bulk_work_waits_for_a_search_to_end() -> None:
 
 def test_bulk_work_goes_on_beside_searches_without_end() -> None:
     """It waits no longer than its patience, and then not again at once."""
-    courtesy = Courtesy()
+    courtesy = SearchPriority()
 
     with courtesy.search():
         for _ in range(1000):
@@ -72,7 +72,7 @@ def test_bulk_work_goes_on_beside_searches_without_end() -> None:
 
 def test_without_searches_nobody_waits() -> None:
     """Asking costs nothing then, as often as it is done."""
-    courtesy = Courtesy()
+    courtesy = SearchPriority()
     with courtesy.search():
         pass
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.runtime.periodic_task import Repeating
+from memsvc.engine.runtime.periodic_task import PeriodicTask
 
 
 def test_an_outage_is_told_once_and_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
@@ -23,7 +23,7 @@ def test_an_outage_is_told_once_and_without_a_trace(caplog: pytest.LogCaptureFix
             raise BackendUnavailableError("sql")
 
     with caplog.at_level(logging.WARNING):
-        repeating = Repeating("tried", 0.0, work)
+        repeating = PeriodicTask("tried", 0.0, work)
         assert done.wait(30)
         repeating.stop()
 

@@ -14,8 +14,8 @@ import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap.app import running
-from memsvc.engine.services import Application
-from memsvc.server.interceptors.chain import Layer
+from memsvc.engine.services import Services
+from memsvc.server.interceptors.chain import Interceptor
 from memsvc.server.monitoring.health import READINESS
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import Server, build
@@ -30,10 +30,10 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 class Serving:
     """A running server, and clients of it."""
 
-    application: Application
+    application: Services
     options: ServerOptions
     addresses: tuple[str, ...] = ()
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[Interceptor, ...] = ()
     _ready: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _stop: asyncio.Event | None = None

@@ -12,12 +12,12 @@ import pytest
 
 from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.domain.api_keys import KeyDemand
-from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.authentication import Admission
 from memsvc.server.interceptors.chain import Call
-from memsvc.server.key_limits import KeyLimits
+from memsvc.server.key_limits import KeyRateLimiter
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.in_memory.store import METADATA
 
@@ -41,8 +41,8 @@ def admission(tmp_path: Path) -> Iterator[Admission]:
     clock = Clock()
     executor = NamedExecutor("meta", threads=1, queue_factor=4)
     with METADATA.open(BackendSettings(), BackendContext(tmp_path, clock)) as store:
-        keyring = Keyring(store.api_keys, demand=KeyDemand.AUTO, refresh=timedelta(seconds=2), now=clock)
-        limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        keyring = ApiKeyAuthenticator(store.api_keys, demand=KeyDemand.AUTO, refresh=timedelta(seconds=2), now=clock)
+        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
         yield Admission(keyring, limits, executor, recheck_seconds=1.0)
     executor.close()
 

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
 from memsvc.server import call_context
 from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.chain import Interception, Layer
+from memsvc.server.interceptors.chain import Interception, Interceptor
 from memsvc.server.interceptors.deadline import DeadlineLimit
 from memsvc.server.interceptors.errors import Errors
 from memsvc.server.interceptors.request_id import RequestId
@@ -80,7 +80,7 @@ def handler(kind: str, behaviour: Callable[..., Any]) -> Any:
 
 def serve(kind: str, behaviour: Callable[..., Any], context: FakeContext, recorded: Recorded | None = None) -> Any:
     """Call a handler through all layers and return its response."""
-    layers: list[Layer] = [RequestId(), AccessLog(recorded or Recorded()), Errors(), DeadlineLimit(5.0)]
+    layers: list[Interceptor] = [RequestId(), AccessLog(recorded or Recorded()), Errors(), DeadlineLimit(5.0)]
     interception = Interception(layers)
     call_details = type("Details", (), {"method": "/memsvc.v1.MemoryService/GetMemory"})()
 
@@ -177,7 +177,7 @@ def test_an_error_of_the_domain_becomes_a_status(kind: str, behaviour: Callable[
 
 def logs_of(behaviour: Callable[..., Awaitable[Any]], context: FakeContext) -> list[Any]:
     """Return the log lines of a call."""
-    layers: list[Layer] = [RequestId(), AccessLog(Recorded()), Errors(), DeadlineLimit(0.02)]
+    layers: list[Interceptor] = [RequestId(), AccessLog(Recorded()), Errors(), DeadlineLimit(0.02)]
 
     async def run() -> None:
         wrapped = Interception(layers)._wrap(handler("unary_unary", behaviour), "GetMemory")
@@ -196,7 +196,7 @@ def test_the_client_does_not_wait_for_the_line_in_the_log() -> None:
     merged = [structlog.contextvars.merge_contextvars]
 
     async def run() -> int:
-        layers: list[Layer] = [RequestId(), AccessLog(Recorded())]
+        layers: list[Interceptor] = [RequestId(), AccessLog(Recorded())]
         wrapped: Any = Interception(layers)._wrap(handler("unary_unary", unary), "GetMemory")
         await wrapped.unary_unary("request", FakeContext(metadata=(("x-request-id", "r-1"),)))
         return len(lines)

@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.errors import LimitExceededError
-from memsvc.server.key_limits import BUSY_RETRY_SECONDS, KeyLimits
+from memsvc.server.key_limits import BUSY_RETRY_SECONDS, KeyRateLimiter
 from memsvc.testing.factories import NOW
 
 
@@ -33,7 +33,7 @@ def ticks() -> Ticks:
     return Ticks()
 
 
-def begun(limits: KeyLimits, key: ApiKey, most: int) -> int:
+def begun(limits: KeyRateLimiter, key: ApiKey, most: int) -> int:
     """Return how many calls can be begun now, of at most so many tries."""
     for number in range(most):
         try:
@@ -47,7 +47,7 @@ def begun(limits: KeyLimits, key: ApiKey, most: int) -> int:
 @pytest.mark.parametrize(("rate", "burst"), [(5.0, 5), (1.0, 1), (0.5, 1), (1000.0, 1000)])
 def test_a_second_of_calls_may_come_at_once_and_then_in_time(ticks: Ticks, rate: float, burst: int) -> None:
     """Over time never more than the rate; the refusal says when the next one is welcome."""
-    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)
     mine = key(calls_per_second=rate)
 
     assert begun(limits, mine, burst + 1) == burst
@@ -62,7 +62,7 @@ def test_a_second_of_calls_may_come_at_once_and_then_in_time(ticks: Ticks, rate:
 
 def test_calls_under_way_are_counted(ticks: Ticks) -> None:
     """A call that ends, even badly, makes room for the next one."""
-    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)
     mine = key(concurrent_calls=2)
     with ExitStack() as stack:
         stack.enter_context(limits.taken(mine))
@@ -78,7 +78,7 @@ def test_calls_under_way_are_counted(ticks: Ticks) -> None:
 
 def test_keys_that_say_nothing_are_held_to_the_settings(ticks: Ticks) -> None:
     """Each for itself; what a key says itself counts more."""
-    limits = KeyLimits(calls_per_second=3, concurrent_calls=0, clock=ticks)
+    limits = KeyRateLimiter(calls_per_second=3, concurrent_calls=0, clock=ticks)
 
     assert [begun(limits, key(name), 9) for name in "abc"] == [3, 3, 3]
     assert begun(limits, key("d", calls_per_second=7), 9) == 7
@@ -86,6 +86,6 @@ def test_keys_that_say_nothing_are_held_to_the_settings(ticks: Ticks) -> None:
 
 def test_without_limits_nothing_is_counted(ticks: Ticks) -> None:
     """The default."""
-    limits = KeyLimits(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)
 
     assert begun(limits, key(), 10_000) == 10_000

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from memsvc.server.pump import pumped
+from memsvc.server.pump import iterate_in_thread
 
 NEVER = 3600.0
 
@@ -18,7 +18,9 @@ def test_every_step_arrives_in_order() -> None:
     """To the end."""
 
     async def read() -> list[int]:
-        return [step async for step in pumped((step for step in range(5)), name="pump", at_least_every=NEVER)]
+        return [
+            step async for step in iterate_in_thread((step for step in range(5)), name="pump", at_least_every=NEVER)
+        ]
 
     assert asyncio.run(read()) == [0, 1, 2, 3, 4]
 
@@ -34,7 +36,7 @@ def test_a_slow_step_repeats_the_one_before() -> None:
 
     async def read() -> list[str]:
         seen: list[str] = []
-        async for step in pumped(steps(), name="pump", at_least_every=0.001):
+        async for step in iterate_in_thread(steps(), name="pump", at_least_every=0.001):
             seen.append(step)
             if len(seen) == 3:
                 slow.set()
@@ -59,7 +61,7 @@ def test_reading_less_closes_the_generator_in_its_own_thread() -> None:
             threads.append(threading.current_thread())
 
     async def read() -> None:
-        async with aclosing(pumped(steps(), name="pump", at_least_every=NEVER)) as pump:
+        async with aclosing(iterate_in_thread(steps(), name="pump", at_least_every=NEVER)) as pump:
             async for _ in pump:
                 break
 
@@ -78,7 +80,7 @@ def test_an_error_of_the_generator_arrives() -> None:
         raise ValueError(message)
 
     async def read() -> list[int]:
-        return [step async for step in pumped(steps(), name="pump", at_least_every=NEVER)]
+        return [step async for step in iterate_in_thread(steps(), name="pump", at_least_every=NEVER)]
 
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(read())
@@ -98,7 +100,7 @@ def test_cancelling_waits_for_the_step_under_way() -> None:
             seen.append("closed")
 
     async def read() -> None:
-        async for _ in pumped(steps(), name="pump", at_least_every=NEVER):
+        async for _ in iterate_in_thread(steps(), name="pump", at_least_every=NEVER):
             pytest.fail("there was no step")
 
     async def cancel() -> None:

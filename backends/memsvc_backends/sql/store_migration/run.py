@@ -16,7 +16,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.moving_errors import MoveRefusedError
 from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import run_text
+from memsvc_backends.sql.dialect import execute_raw
 from memsvc_backends.sql.migrate import HEAD, create_indexes
 from memsvc_backends.sql.store_migration import change_triggers, content, fence, migration_state, row_copy
 from memsvc_backends.sql.store_migration.content import MOVED, Digest
@@ -223,7 +223,7 @@ def _keep_others_out(source: sa.Connection) -> None:
     """Have all writers wait, those of other processes and those beside the line too."""
     if source.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in MOVED)
-        run_text(source, f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
+        execute_raw(source, f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _rows(digests: Digests) -> int:

@@ -17,9 +17,9 @@ from memsvc.domain.access_errors import (
 )
 from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
-from memsvc.engine.access.keyring import Keyring
+from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.admin.api_keys import Keys, NewKey
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
@@ -43,32 +43,32 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[MetadataStore]:
 
 
 @pytest.fixture
-def committer(store: MetadataStore) -> Iterator[Committer]:
+def committer(store: MetadataStore) -> Iterator[GroupCommitter]:
     """What writes."""
-    committer = Committer(store)
+    committer = GroupCommitter(store)
     yield committer
     committer.close()
 
 
 @pytest.fixture
-def keyring(store: MetadataStore, clock: Clock) -> Keyring:
+def keyring(store: MetadataStore, clock: Clock) -> ApiKeyAuthenticator:
     """The keyring of this process."""
-    return Keyring(store.api_keys, demand=KeyDemand.AUTO, refresh=REFRESH, now=clock)
+    return ApiKeyAuthenticator(store.api_keys, demand=KeyDemand.AUTO, refresh=REFRESH, now=clock)
 
 
 @pytest.fixture
-def keys(store: MetadataStore, committer: Committer, keyring: Keyring, clock: Clock) -> Keys:
+def keys(store: MetadataStore, committer: GroupCommitter, keyring: ApiKeyAuthenticator, clock: Clock) -> Keys:
     """What makes keys in this process."""
     return Keys(store.api_keys, committer, now=clock, random=os.urandom, changed=keyring.forget)
 
 
 @pytest.fixture
-def others(store: MetadataStore, committer: Committer, clock: Clock) -> Keys:
+def others(store: MetadataStore, committer: GroupCommitter, clock: Clock) -> Keys:
     """What makes keys in another process on the same store."""
     return Keys(store.api_keys, committer, now=clock, random=os.urandom)
 
 
-def test_a_key_is_looked_up_once_and_then_known(keyring: Keyring, keys: Keys, clock: Clock) -> None:
+def test_a_key_is_looked_up_once_and_then_known(keyring: ApiKeyAuthenticator, keys: Keys, clock: Clock) -> None:
     """The store is asked again when what is known is old."""
     made = keys.create(NewKey(name="x", tenant_id="acme"))
 
@@ -80,7 +80,7 @@ def test_a_key_is_looked_up_once_and_then_known(keyring: Keyring, keys: Keys, cl
     assert keyring.glance(made.text) is None
 
 
-def test_what_this_process_revokes_opens_nothing_at_once(keyring: Keyring, keys: Keys) -> None:
+def test_what_this_process_revokes_opens_nothing_at_once(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
     """Even when it was known a moment ago."""
     made = keys.create(NewKey())
     keyring.look(made.text)
@@ -91,7 +91,9 @@ def test_what_this_process_revokes_opens_nothing_at_once(keyring: Keyring, keys:
         keyring.look(made.text)
 
 
-def test_what_another_process_revokes_opens_nothing_soon(keyring: Keyring, others: Keys, clock: Clock) -> None:
+def test_what_another_process_revokes_opens_nothing_soon(
+    keyring: ApiKeyAuthenticator, others: Keys, clock: Clock
+) -> None:
     """Within the time of refreshing, and at once where it was not known."""
     made = others.create(NewKey())
     keyring.look(made.text)
@@ -104,7 +106,7 @@ def test_what_another_process_revokes_opens_nothing_soon(keyring: Keyring, other
         keyring.look(made.text)
 
 
-def test_a_key_that_is_known_ends_at_its_moment(keyring: Keyring, keys: Keys, clock: Clock) -> None:
+def test_a_key_that_is_known_ends_at_its_moment(keyring: ApiKeyAuthenticator, keys: Keys, clock: Clock) -> None:
     """Not only when the store is asked again."""
     made = keys.create(NewKey(ttl=timedelta(seconds=1)))
     keyring.look(made.text)
@@ -114,7 +116,7 @@ def test_a_key_that_is_known_ends_at_its_moment(keyring: Keyring, keys: Keys, cl
         keyring.glance(made.text)
 
 
-def test_what_is_no_key_of_ours_is_refused(keyring: Keyring, keys: Keys) -> None:
+def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
     """No text, another text, a key of another service, and one with the id of ours but another secret."""
     made = keys.create(NewKey())
     keyring.look(made.text)
@@ -138,7 +140,7 @@ def test_what_is_no_key_of_ours_is_refused(keyring: Keyring, keys: Keys) -> None
     assert keyring.glance(made.text) == made.key
 
 
-def test_keys_are_asked_for_from_the_first_one_on(keyring: Keyring, others: Keys, clock: Clock) -> None:
+def test_keys_are_asked_for_from_the_first_one_on(keyring: ApiKeyAuthenticator, others: Keys, clock: Clock) -> None:
     """Also when another process made it, within the time of refreshing, and when none opens anything any more."""
     assert keyring.is_demanded() is None
     assert keyring.look_for_any() is False
@@ -153,7 +155,7 @@ def test_keys_are_asked_for_from_the_first_one_on(keyring: Keyring, others: Keys
     assert keyring.is_demanded() is True
 
 
-def test_the_first_key_of_this_process_is_asked_for_at_once(keyring: Keyring, keys: Keys) -> None:
+def test_the_first_key_of_this_process_is_asked_for_at_once(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
     """Whatever was known before."""
     assert keyring.look_for_any() is False
     keys.create(NewKey())
@@ -170,7 +172,7 @@ def test_settings_may_say_whether_keys_are_asked_for(
     expected: bool,  # noqa: FBT001 - a value to be expected
 ) -> None:
     """Whether or not there are any; the store is not asked."""
-    keyring = Keyring(store.api_keys, demand=demand, refresh=REFRESH, now=clock)
+    keyring = ApiKeyAuthenticator(store.api_keys, demand=demand, refresh=REFRESH, now=clock)
 
     assert keyring.is_demanded() is expected
 

@@ -16,13 +16,13 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 
 ADA = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 
 
-def capture(application: Application, text: str, scope: Scope = ADA, **more: Any) -> Captured:
+def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -> Captured:
     role = more.pop("role", Role.USER)
     is_dry_run = more.pop("is_dry_run", False)
     captured = application.capture.capture(
@@ -32,12 +32,12 @@ def capture(application: Application, text: str, scope: Scope = ADA, **more: Any
     return captured
 
 
-def flush(application: Application, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> Flushed:
+def flush(application: Services, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> Flushed:
     refs = [FileRef("artifact", name) for name in artifacts]
     return application.flush.flush(ADA, messages, refs, options=WriteOptions(**more), deadline=Deadline())
 
 
-def stored(application: Application, scope: Scope = ADA) -> list[Memory]:
+def stored(application: Services, scope: Scope = ADA) -> list[Memory]:
     order = Order(OrderField.CREATE_TIME, descending=False)
     return application.recollect.page(scope, Selection(), order=order, after=None, limit=100)[0]
 
@@ -51,7 +51,7 @@ def only(captured: Captured) -> Decision:
     return decision
 
 
-def test_each_statement_is_decided_and_the_rest_is_left(application: Application) -> None:
+def test_each_statement_is_decided_and_the_rest_is_left(application: Services) -> None:
     """A preference and a decision are stored, the question is not; each where it belongs, and in no session."""
     captured = capture(application, "I prefer tabs. We decided to use Redis. What's next?")
 
@@ -66,7 +66,7 @@ def test_each_statement_is_decided_and_the_rest_is_left(application: Application
     assert [memory.content for memory in stored(application)] == ["I prefer tabs.", "We decided to use Redis."]
 
 
-def test_a_dry_run_stores_nothing(application: Application) -> None:
+def test_a_dry_run_stores_nothing(application: Services) -> None:
     """The reply shows what would be stored, without ids."""
     captured = capture(application, "我喜欢喝茶。", is_dry_run=True, request_id="r")
 
@@ -77,7 +77,7 @@ def test_a_dry_run_stores_nothing(application: Application) -> None:
     assert only(capture(application, "我喜欢喝茶。", request_id="r")).outcome is Outcome.CREATED
 
 
-def test_the_same_request_has_the_same_answer_and_happens_once(application: Application) -> None:
+def test_the_same_request_has_the_same_answer_and_happens_once(application: Services) -> None:
     """Also when the memory says so by then; another text under the id is refused."""
     text = f"I prefer tabs. What now? My key is {KEY}."
     first = capture(application, text, request_id="r")
@@ -94,7 +94,7 @@ def test_the_same_request_has_the_same_answer_and_happens_once(application: Appl
     "again",
     ["I live in Lisbon, near the river.", "i live in LISBON near the river", "I live in Lisbon — ｎｅａｒ the river!"],
 )
-def test_what_is_known_is_not_stored_again(application: Application, again: str) -> None:
+def test_what_is_known_is_not_stored_again(application: Services, again: str) -> None:
     """Whatever its case, width and signs; the memory that says so is shown."""
     first = only(capture(application, "I live in Lisbon, near the river."))
 
@@ -107,7 +107,7 @@ def test_what_is_known_is_not_stored_again(application: Application, again: str)
     assert len(stored(application)) == 1
 
 
-def test_one_sentence_of_a_memory_is_known(application: Application) -> None:
+def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
     """A memory of two sentences makes both known, and no third."""
     application.remember.create(ADA, Draft("我住在杭州。我养了一只猫叫豆豆。"), WriteOptions())
     application.indexer.reached(application.remember.create(ADA, Draft("x"), WriteOptions()).position).result()
@@ -117,7 +117,7 @@ def test_one_sentence_of_a_memory_is_known(application: Application) -> None:
     assert reasons(captured) == [Reason.KNOWN, Reason.PERSONAL_FACT]
 
 
-def test_a_message_makes_nothing_known(application: Application) -> None:
+def test_a_message_makes_nothing_known(application: Services) -> None:
     """Sessions keep what was said; it is captured from all the same."""
     written = application.remember.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
     application.indexer.reached(written.position).result()
@@ -125,7 +125,7 @@ def test_a_message_makes_nothing_known(application: Application) -> None:
     assert only(capture(application, "I live in Lisbon.")).remember
 
 
-def test_recalled_text_is_never_captured(application: Application) -> None:
+def test_recalled_text_is_never_captured(application: Services) -> None:
     """Lines with a citation, the other sentences of what they cite, and lines of memories that cannot be read."""
     memory = only(capture(application, "I prefer oolong tea.")).memory
     assert memory is not None
@@ -149,7 +149,7 @@ def test_recalled_text_is_never_captured(application: Application) -> None:
 
 
 @pytest.mark.parametrize("locale", [Locale.EN, Locale.ZH])
-def test_a_rendered_context_leaves_nothing(application: Application, locale: Locale) -> None:
+def test_a_rendered_context_leaves_nothing(application: Services, locale: Locale) -> None:
     """Neither its lines nor the service's own words around them, whoever hands it in."""
     for content in (
         "Never deploy on Fridays.\n\nAlways run the tests. I live in Lisbon.",
@@ -178,7 +178,7 @@ def test_a_rendered_context_leaves_nothing(application: Application, locale: Loc
         "你说过我住在巴黎。{} 对吗？",
     ],
 )  # fmt: skip
-def test_a_sentence_before_a_citation_is_recalled(application: Application, text: str) -> None:
+def test_a_sentence_before_a_citation_is_recalled(application: Services, text: str) -> None:
     """Also when the memory cannot be read."""
     captured = capture(application, text.format(citation("0190163d-8694-739b-aea5-966c26f8ad91")))
 
@@ -186,7 +186,7 @@ def test_a_sentence_before_a_citation_is_recalled(application: Application, text
     assert stored(application) == []
 
 
-def test_what_is_new_beside_a_citation_is_captured(application: Application) -> None:
+def test_what_is_new_beside_a_citation_is_captured(application: Services) -> None:
     """The sentence that cites is recalled; the next one, which the memory does not hold, is not."""
     memory = only(capture(application, "I live in Lisbon.")).memory
     assert memory is not None
@@ -196,7 +196,7 @@ def test_what_is_new_beside_a_citation_is_captured(application: Application) -> 
     assert reasons(captured) == [Reason.RECALLED, Reason.PERSONAL_FACT]
 
 
-def test_secrets_are_replaced_before_anything_is_stored_or_told(application: Application) -> None:
+def test_secrets_are_replaced_before_anything_is_stored_or_told(application: Services) -> None:
     """Neither the store nor the reply nor what is remembered of the request holds one."""
     captured = capture(application, f"Remember that my API key is {KEY} for the demo.", request_id="r")
 
@@ -211,7 +211,7 @@ def test_secrets_are_replaced_before_anything_is_stored_or_told(application: App
 @pytest.mark.parametrize(
     ("fact", "filler"), [("I am allergic to peanuts.", "It is {}."), ("我对花生过敏。", "那是{}。")]
 )
-def test_a_fact_at_the_end_of_a_long_text_is_not_lost(application: Application, fact: str, filler: str) -> None:
+def test_a_fact_at_the_end_of_a_long_text_is_not_lost(application: Services, fact: str, filler: str) -> None:
     """Each of many statements is decided by itself: none takes its neighbours along, or hides them."""
     text = "\n".join([*(filler.format(number) for number in range(100)), fact])
 
@@ -221,7 +221,7 @@ def test_a_fact_at_the_end_of_a_long_text_is_not_lost(application: Application, 
     assert [memory.content for memory in stored(application)] == [fact]
 
 
-def test_what_is_too_much_is_told(application: Application) -> None:
+def test_what_is_too_much_is_told(application: Services) -> None:
     """Of a text of more than a thousand statements the first thousand are looked at, and the reply says so."""
     captured = capture(application, "Why?\n" * 1001)
 
@@ -230,7 +230,7 @@ def test_what_is_too_much_is_told(application: Application) -> None:
     assert capture(application, "Why?\n" * 1000).notice == ""
 
 
-def test_another_user_knows_nothing(application: Application) -> None:
+def test_another_user_knows_nothing(application: Services) -> None:
     """What one user said is not known to another, nor to another project unless it is global."""
     capture(application, "We decided to use Redis. I prefer tabs over spaces.")
 
@@ -243,7 +243,7 @@ def test_another_user_knows_nothing(application: Application) -> None:
     assert reasons(beside) == [Reason.DECISION, Reason.KNOWN]
 
 
-def test_without_a_project_everything_is_global(application: Application) -> None:
+def test_without_a_project_everything_is_global(application: Services) -> None:
     """There is nowhere else."""
     memory = only(capture(application, "We decided to use Redis.", Scope("ada"))).memory
 
@@ -251,7 +251,7 @@ def test_without_a_project_everything_is_global(application: Application) -> Non
     assert memory.scope.project_id == ""
 
 
-def test_a_flush_extracts_facts_experiences_and_opinions(application: Application) -> None:
+def test_a_flush_extracts_facts_experiences_and_opinions(application: Services) -> None:
     """Their categories say which; files go to the memories of their round; the tool and the system are not heard."""
     flushed = flush(
         application,
@@ -276,7 +276,7 @@ def test_a_flush_extracts_facts_experiences_and_opinions(application: Applicatio
     assert stored(application) == list(flushed.memories)
 
 
-def test_files_are_kept_when_nothing_else_is(application: Application) -> None:
+def test_files_are_kept_when_nothing_else_is(application: Services) -> None:
     """A round without a memory, and a conversation of nothing but artifacts, get one that refers to the files."""
     flushed = flush(
         application,
@@ -291,7 +291,7 @@ def test_files_are_kept_when_nothing_else_is(application: Application) -> None:
     assert [ref.id for ref in alone.memories[0].file_refs] == ["x"]
 
 
-def test_a_flush_happens_once(application: Application) -> None:
+def test_a_flush_happens_once(application: Services) -> None:
     """The same request has the same answer; the same conversation again holds nothing new."""
     said = (ChatMessage(Role.USER, f"I prefer tabs. The key is {KEY}."), ChatMessage(Role.USER, "谢谢"))
     first = flush(application, *said, artifacts=("a",), request_id="r")
@@ -305,7 +305,7 @@ def test_a_flush_happens_once(application: Application) -> None:
         flush(application, *said, request_id="r")
 
 
-def test_what_one_message_cites_is_recalled_in_all(application: Application) -> None:
+def test_what_one_message_cites_is_recalled_in_all(application: Services) -> None:
     """An agent that was shown a context and repeats it does not feed the memory."""
     memory = only(capture(application, "I have been a vegetarian since 2019.")).memory
     assert memory is not None

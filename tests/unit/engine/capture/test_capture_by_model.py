@@ -17,7 +17,7 @@ from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, Reply, failed
@@ -34,7 +34,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
+def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
     ports = ("metadata", "vectors", "lexical", "embedder")
     others: dict[str, Any] = dict.fromkeys(ports, INPROC)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
@@ -48,7 +48,7 @@ def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
         yield application
 
 
-def capture(application: Application, text: str, **more: Any) -> Captured:
+def capture(application: Services, text: str, **more: Any) -> Captured:
     deadline = more.pop("deadline", Deadline())
     role = more.pop("role", Role.USER)
     return application.capture.capture(
@@ -74,7 +74,7 @@ def statements(endpoint: Endpoint) -> list[dict[str, Any]]:
     return material
 
 
-def test_the_model_decides(application: Application, endpoint: Endpoint) -> None:
+def test_the_model_decides(application: Services, endpoint: Endpoint) -> None:
     """Its decision, words, scope, layer, kind, importance, title and tags are taken; what it leaves out the rules do."""
     endpoint.replies.append(decided(decision(0), decision(1, remember=False, reason="NOTHING")))
 
@@ -89,7 +89,7 @@ def test_the_model_decides(application: Application, endpoint: Endpoint) -> None
     assert statements(endpoint)[0]["text"] == "oolong, as ever!"
 
 
-def test_the_model_sees_no_secret_and_nothing_recalled(application: Application, endpoint: Endpoint) -> None:
+def test_the_model_sees_no_secret_and_nothing_recalled(application: Services, endpoint: Endpoint) -> None:
     """They are replaced and left out before it is asked; nor is it asked to forget."""
     endpoint.otherwise = lambda _: decided()
     recalled = f"{citation('0190163d-8694-739b-aea5-966c26f8ad91')} I like tea."
@@ -100,7 +100,7 @@ def test_the_model_sees_no_secret_and_nothing_recalled(application: Application,
     assert [one["text"] for one in statements(endpoint)] == ["The key is [REDACTED:api-key]."]
 
 
-def test_a_repeated_request_asks_nobody(application: Application, endpoint: Endpoint) -> None:
+def test_a_repeated_request_asks_nobody(application: Services, endpoint: Endpoint) -> None:
     """The answer is the first one, although the model would say something else now."""
     endpoint.replies.append(decided(decision(0)))
     first = capture(application, "oolong, as ever!", request_id="r")
@@ -125,7 +125,7 @@ def test_a_repeated_request_asks_nobody(application: Application, endpoint: Endp
         decided(decision(True)),
     ],
 )
-def test_when_the_model_fails_the_rules_decide(application: Application, endpoint: Endpoint, reply: Reply) -> None:
+def test_when_the_model_fails_the_rules_decide(application: Services, endpoint: Endpoint, reply: Reply) -> None:
     """Unreachable, refusing, or talking nonsense: nothing is lost, and the reply says why the rules decided."""
     endpoint.otherwise = lambda _: reply
 
@@ -136,7 +136,7 @@ def test_when_the_model_fails_the_rules_decide(application: Application, endpoin
     assert captured.decisions[0].reason is Reason.PREFERENCE
 
 
-def test_a_model_that_takes_too_long_is_not_waited_for(application: Application, endpoint: Endpoint) -> None:
+def test_a_model_that_takes_too_long_is_not_waited_for(application: Services, endpoint: Endpoint) -> None:
     """The caller's deadline leaves time for the rules and the write."""
     endpoint.held.clear()
 
@@ -146,7 +146,7 @@ def test_a_model_that_takes_too_long_is_not_waited_for(application: Application,
     assert captured.decisions[0].memory is not None
 
 
-def test_odd_values_are_put_right(application: Application, endpoint: Endpoint) -> None:
+def test_odd_values_are_put_right(application: Services, endpoint: Endpoint) -> None:
     """Too long, too many, out of range: cut to what a memory may have."""
     endpoint.replies.append(
         decided(
@@ -161,14 +161,14 @@ def test_odd_values_are_put_right(application: Application, endpoint: Endpoint) 
     assert (memory.tags, memory.category) == (("x" * 64, "a", "b", "c", "d"), "c")
 
 
-def test_an_agent_does_not_teach_itself_preferences(application: Application, endpoint: Endpoint) -> None:
+def test_an_agent_does_not_teach_itself_preferences(application: Services, endpoint: Endpoint) -> None:
     """Not even when the model would."""
     endpoint.replies.append(decided(decision(0)))
 
     assert not capture(application, "You prefer oolong tea.", role=Role.ASSISTANT).decisions[0].remember
 
 
-def test_a_long_conversation_is_asked_about_in_parts(application: Application, endpoint: Endpoint) -> None:
+def test_a_long_conversation_is_asked_about_in_parts(application: Services, endpoint: Endpoint) -> None:
     """Each part by itself; too many parts are the rules' affair."""
     endpoint.otherwise = lambda _: decided(decision(0))
     messages = [ChatMessage(Role.USER, f"Note {number}: the walrus {number} swims far.") for number in range(90)]

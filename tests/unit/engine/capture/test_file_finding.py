@@ -7,10 +7,10 @@ from memsvc.domain.file_refs import written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.file_finding import files_by_message
-from memsvc.engine.capture.statement_extraction import Heard
+from memsvc.engine.capture.statement_extraction import ExtractedStatement
 
 
-def found(*messages: ChatMessage, heard: tuple[Heard, ...] = ()) -> list[list[str]]:
+def found(*messages: ChatMessage, heard: tuple[ExtractedStatement, ...] = ()) -> list[list[str]]:
     return [[written(ref) for ref in refs] for refs in files_by_message(messages, heard)]
 
 
@@ -31,6 +31,6 @@ def test_what_is_repeated_or_to_be_forgotten_refers_to_nothing() -> None:
     context = "<memory>\n- [mem:1] `chart:old`\n</memory>\n"
     forget = "Forget `report:gone`."
     message = ChatMessage(Role.USER, f"{context}{forget} Look at `chart:new`.")
-    heard = Heard(Statement(forget, Role.USER, 0), Verdict.ignoring(Reason.FORGET, ""), forget)
+    heard = ExtractedStatement(Statement(forget, Role.USER, 0), Verdict.ignoring(Reason.FORGET, ""), forget)
 
     assert found(message, heard=(heard,)) == [["chart:new"]]

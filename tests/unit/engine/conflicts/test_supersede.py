@@ -19,7 +19,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, Written
-from memsvc.engine.conflicts.finding import chain_of
+from memsvc.engine.conflicts.finding import supersession_chain
 from tests.unit.engine.write.desk import ADA, Desk
 
 
@@ -66,8 +66,8 @@ def test_chain_can_be_walked(desk: Desk) -> None:
     third, second = supersede(desk, second, "v3")
 
     for memory in (first, second, third):
-        assert chain_of(desk.store.memories, ADA, memory) == [first, second, third]
-    assert chain_of(desk.store.memories, Scope("bob"), third) == [third]
+        assert supersession_chain(desk.store.memories, ADA, memory) == [first, second, third]
+    assert supersession_chain(desk.store.memories, Scope("bob"), third) == [third]
 
 
 def test_repetition_supersedes_once(desk: Desk) -> None:

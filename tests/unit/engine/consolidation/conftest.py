@@ -16,8 +16,8 @@ from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.consolidation.service import Asked
-from memsvc.engine.services import Application
+from memsvc.engine.consolidation.service import ConsolidationRequest
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import ADA, Clock
@@ -33,7 +33,7 @@ SLOW_UPKEEP = {"upkeep_seconds": 3600}
 class Desk:
     """What a test of consolidation needs."""
 
-    app: Application
+    app: Services
     clock: Clock
 
     def write(self, content: str, scope: Scope = ADA, **fields: Any) -> Memory:
@@ -48,14 +48,14 @@ class Desk:
     ) -> ConsolidationReport:
         """Merge what says the same, and wait for the indexes."""
         self.clock.advance(minutes=1)
-        asked = Asked(scope, threshold, most_groups, request_id=request_id)
+        asked = ConsolidationRequest(scope, threshold, most_groups, request_id=request_id)
         report, _ = self.app.consolidate.run(asked, NO_HURRY)
         self.app.indexer.reached(report.position).result(timeout=30)
         return report
 
     def preview(self, scope: Scope = ADA, threshold: float | None = None) -> ConsolidationReport:
         """Say what would be merged."""
-        return self.app.consolidate.preview(Asked(scope, threshold, 50), NO_HURRY)[0]
+        return self.app.consolidate.preview(ConsolidationRequest(scope, threshold, 50), NO_HURRY)[0]
 
     def update(self, memory: Memory, **values: Any) -> Memory:
         """Change a memory, a minute later."""

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.summaries import Period
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.summaries.periods import Wish
+from memsvc.engine.summaries.periods import PeriodRequest
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, failed
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk, opened
@@ -70,7 +70,7 @@ def test_period_is_summed_up_by_the_model(desk: Desk, endpoint: Endpoint) -> Non
     """With the dates and without the secrets of its memories; without an answer their sentences are taken."""
     desk.write("Anna decided to move to Porto."), desk.write(f"The deploy key is {KEY}.")
     endpoint.replies += [said("Anna moves to Porto."), failed(500)]
-    wish = Wish(ADA, Period.between(None, None), "", 100)
+    wish = PeriodRequest(ADA, Period.between(None, None), "", 100)
     first = desk.app.summarize_period.summarize(wish, WriteOptions(), NO_HURRY)
     material = endpoint.asked[0]["messages"][1]["content"]
     second = desk.app.summarize_period.summarize(wish, WriteOptions(), NO_HURRY)

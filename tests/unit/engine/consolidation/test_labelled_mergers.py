@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
-from memsvc.engine.consolidation.alike import say_the_same
+from memsvc.engine.consolidation.alike import are_equivalent
 from memsvc.text.paraphrase import gist_of, joined, says_all_of
 
 DATA = Path(__file__).parents[3] / "data" / "consolidation"
@@ -33,7 +33,7 @@ class Pair:
 
     @property
     def is_found(self) -> bool:
-        return say_the_same(memory("1", self.one), memory("2", self.other))
+        return are_equivalent(memory("1", self.one), memory("2", self.other))
 
 
 def memory(name: str, content: str) -> Memory:

@@ -8,13 +8,13 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, MemoryExistsError, NothingToSummarizeError, RequestIdReusedError
-from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.summaries import Period, normal_topic
 from memsvc.domain.write_requests import Outcome, WriteOptions
 from memsvc.engine.summaries import material
-from memsvc.engine.summaries.periods import PeriodSummary, Wish
+from memsvc.engine.summaries.periods import PeriodRequest, PeriodSummary
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk
 
 FEBRUARY, MARCH = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def summarize(
 ) -> PeriodSummary:
     """Sum up."""
     desk.clock.advance(minutes=1)
-    wish = Wish(scope, period, topic, tokens)
+    wish = PeriodRequest(scope, period, topic, tokens)
     summary = desk.app.summarize_period.summarize(wish, WriteOptions(request_id=request_id), NO_HURRY)
     desk.settle()
     return summary
@@ -135,7 +135,7 @@ def test_labels_are_looked_for_in_all_of_the_period(desk: Desk, page: int, monke
 
     assert set(summarize(desk, month("2026-02"), "&").written.memory.derived_from) == names(found)
     with pytest.raises(DeadlineExceededError):
-        desk.app.summarize_period.summarize(Wish(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
+        desk.app.summarize_period.summarize(PeriodRequest(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
 
 
 def test_what_was_put_away_counts_once(desk: Desk) -> None:
@@ -143,7 +143,7 @@ def test_what_was_put_away_counts_once(desk: Desk) -> None:
     log = desk.write("Met Anna about the budget of 400 euros.", key="daily/2025-11-03")
     desk.write("I like hiking.", event_time=FEBRUARY), desk.write("The user likes hiking", event_time=FEBRUARY)
     [group] = desk.consolidate().groups
-    for _ in desk.app.maintenance.run(EVERYBODY, [UpkeepStep.COMPACT], Doing.PERFORM):
+    for _ in desk.app.maintenance.run(EVERYBODY, [UpkeepStep.COMPACT], MaintenancePlan.PERFORM):
         pass
     desk.settle()
     assert (log.id,) == summarize(desk, month("2025-11")).written.memory.derived_from

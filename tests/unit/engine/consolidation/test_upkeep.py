@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.history import changed_fields
-from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Tally, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Tally, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
@@ -24,7 +24,9 @@ LOGS = (
 )
 
 
-def run(desk: Desk, step: UpkeepStep, area: Area = EVERYBODY, doing: Doing = Doing.PERFORM) -> tuple[list[Due], Tally]:
+def run(
+    desk: Desk, step: UpkeepStep, area: Area = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
+) -> tuple[list[Due], Tally]:
     """Run one step a minute later; return what was changed, or would be."""
     desk.clock.advance(minutes=1)
     changes: list[Due] = []
@@ -39,7 +41,7 @@ def test_similar_memories_of_everybody_are_merged(desk: Desk) -> None:
     mine = [desk.write("I like hiking."), desk.write("The user likes hiking")]
     his = [desk.write("I like hiking.", BOB), desk.write("The user likes hiking", BOB)]
     alone = desk.write("I like chess.", BOB)
-    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=MaintenancePlan.DRY_RUN)
     done, tally = run(desk, UpkeepStep.CONSOLIDATE)
 
     assert planned == done
@@ -72,7 +74,7 @@ def test_new_ones_meet_each_other_whatever_ran_between(desk: Desk) -> None:
     english = [desk.write("I like hiking."), desk.write("The user likes hiking")]
     chinese = [desk.write("我喜欢爬山。", BOB), desk.write("用户喜欢爬山", BOB)]
     again = desk.write("The user likes chess")
-    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+    planned, _ = run(desk, UpkeepStep.CONSOLIDATE, doing=MaintenancePlan.DRY_RUN)
     done, _ = run(desk, UpkeepStep.CONSOLIDATE)
 
     assert {frozenset(ids(due)) for due in planned} == {frozenset(ids(due)) for due in done}
@@ -96,9 +98,9 @@ def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -
         if between == "another area":
             run(desk, UpkeepStep.CONSOLIDATE, Area(BOB.owner))
         if between == "a dry run":
-            run(desk, UpkeepStep.CONSOLIDATE, doing=Doing.DRY_RUN)
+            run(desk, UpkeepStep.CONSOLIDATE, doing=MaintenancePlan.DRY_RUN)
         if between == "a run that breaks off":
-            broken_off = desk.app.maintenance.run(EVERYBODY, [UpkeepStep.CONSOLIDATE], Doing.PERFORM)
+            broken_off = desk.app.maintenance.run(EVERYBODY, [UpkeepStep.CONSOLIDATE], MaintenancePlan.PERFORM)
             next(broken_off), next(broken_off)
             broken_off.close()
 

@@ -9,21 +9,21 @@ from memsvc.domain.context import ContextQuery, Event, Item, Notice, Section, Su
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 
 HERE = Scope("ada", project_id="web", session_id="s1")
 WORLD = Scope("ada")
 WHOLE = ContextQuery(HERE, text="otter river")
 
 
-def remember(application: Application, scope: Scope, content: str, **fields: Any) -> Memory:
+def remember(application: Services, scope: Scope, content: str, **fields: Any) -> Memory:
     """Store a memory and wait until searches find it."""
     written = application.remember.create(scope, Draft(content, **fields), WriteOptions(wait_for=WaitFor.STORED))
     application.indexer.reached(written.position).result(timeout=30)
     return written.memory
 
 
-def events(application: Application, query: ContextQuery) -> list[Event]:
+def events(application: Services, query: ContextQuery) -> list[Event]:
     """Build a context and return its events."""
     return [*application.contexts.render(query, Deadline()).events]
 
@@ -45,7 +45,7 @@ def text_of(happened: list[Event]) -> str:
     return "".join(one.text for one in happened if not isinstance(one, Notice))
 
 
-def stock(application: Application) -> dict[str, Memory]:
+def stock(application: Services) -> dict[str, Memory]:
     """Store a memory for every section, and some for none."""
     return {
         "rule": remember(application, WORLD, "Answer in short sentences.", layer=Layer.CORE, importance=5),

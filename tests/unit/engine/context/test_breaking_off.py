@@ -13,12 +13,12 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Locale, Notice, Plan, Reason, Section, Summary
 from memsvc.engine.context.service import Run
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from tests.unit.engine.context.stock import HERE, WHOLE, shown, stock, summary
 
 
 @contextmanager
-def searches_held_up(application: Application) -> Iterator[None]:
+def searches_held_up(application: Services) -> Iterator[None]:
     """No search begins in here."""
     pool = application.contexts._searching
     release, busy = threading.Event(), threading.Barrier(pool._max_workers + 1)
@@ -45,7 +45,7 @@ def rest_of(run: Run, told: int, deadline: Deadline) -> list[Event]:
     return events
 
 
-def test_an_abandoned_context_ends_its_search(application: Application) -> None:
+def test_an_abandoned_context_ends_its_search(application: Services) -> None:
     """It is not begun any more, nothing further is built, and the context can be gone on with all the same."""
     made = stock(application)
     with searches_held_up(application):
@@ -64,7 +64,7 @@ def test_an_abandoned_context_ends_its_search(application: Application) -> None:
     assert isinstance(rest[-1], Summary)
 
 
-def test_abandoning_frees_who_waits_for_the_search(application: Application) -> None:
+def test_abandoning_frees_who_waits_for_the_search(application: Services) -> None:
     """The thread that builds returns at once, with nothing."""
     stock(application)
     with searches_held_up(application), ThreadPoolExecutor(1) as pool:
@@ -83,7 +83,7 @@ def test_abandoning_frees_who_waits_for_the_search(application: Application) -> 
 
 
 @pytest.mark.parametrize(("locale", "said"), [(Locale.EN, "no time for: This conversation"), (Locale.ZH, "本次对话")])
-def test_a_deadline_on_the_way_leaves_sections_out(application: Application, locale: Locale, said: str) -> None:
+def test_a_deadline_on_the_way_leaves_sections_out(application: Services, locale: Locale, said: str) -> None:
     """The summary comes, a warning names what was not read, and a delta does not call it removed."""
     made = stock(application)
     query = replace(WHOLE, locale=locale)
@@ -103,7 +103,7 @@ def test_a_deadline_on_the_way_leaves_sections_out(application: Application, loc
     assert uncertain == {made[name].id for name in ("hello", "secret", "fact", "note", "global")}
 
 
-def test_a_session_is_measured_by_the_counts_kept_of_it(application: Application) -> None:
+def test_a_session_is_measured_by_the_counts_kept_of_it(application: Services) -> None:
     """Against its own limit, whatever the budget: nothing is counted anew."""
     contexts = application.contexts
     contexts._sources = replace(contexts._sources, session_size=lambda _: (90, 100))

@@ -20,7 +20,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.context import service
 from memsvc.engine.context.rendering import least_room, most_of
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.unit.engine.conftest import INPROC
 from tests.unit.engine.context.stock import (
@@ -37,7 +37,7 @@ from tests.unit.engine.context.stock import (
 
 
 @pytest.fixture(params=["bpe", "estimate"])
-def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Application]:
+def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Services]:
     """An engine on the reference backends, once with each tokenizer."""
     settings = load_settings(
         data_dir=tmp_path / "data",
@@ -52,7 +52,7 @@ def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Appl
         yield application
 
 
-def test_sections_come_in_order_with_what_belongs_to_them(application: Application) -> None:
+def test_sections_come_in_order_with_what_belongs_to_them(application: Services) -> None:
     """Global core, project core, session, related, last days, and from elsewhere only what the query finds."""
     made = stock(application)
     remember(application, WORLD, "The tax office opens at eight.")
@@ -71,7 +71,7 @@ def test_sections_come_in_order_with_what_belongs_to_them(application: Applicati
     assert len(shown(happened)) == len(set(shown(happened)))
 
 
-def test_global_memories_come_in_only_when_they_are_retrieved(application: Application) -> None:
+def test_global_memories_come_in_only_when_they_are_retrieved(application: Services) -> None:
     """Without a query, and with one that does not fit, only core is global."""
     made = stock(application)
 
@@ -82,7 +82,7 @@ def test_global_memories_come_in_only_when_they_are_retrieved(application: Appli
     assert shown(happened, Section.SHORT_TERM) == [made["note"].id]
 
 
-def test_every_line_has_date_age_and_citation(application: Application) -> None:
+def test_every_line_has_date_age_and_citation(application: Services) -> None:
     """In the form by which recalled text is recognised."""
     made = stock(application)
     day = datetime.now(UTC) - timedelta(days=3)
@@ -102,7 +102,7 @@ def test_every_line_has_date_age_and_citation(application: Application) -> None:
 
 @pytest.mark.parametrize("total", [1, 60, 120, 200, 400, 700, 1_500, 5_000])
 @pytest.mark.parametrize("locale", list(Locale))
-def test_the_budget_is_never_exceeded(application: Application, total: int, locale: Locale) -> None:
+def test_the_budget_is_never_exceeded(application: Services, total: int, locale: Locale) -> None:
     """The whole text is within the budget by the tokenizer itself, whatever it is; what each event says adds up."""
     stock(application)
     for number in range(30):
@@ -130,7 +130,7 @@ def test_the_budget_is_never_exceeded(application: Application, total: int, loca
         assert ending.token_count > 2_000
 
 
-def test_what_has_no_room_is_told(application: Application) -> None:
+def test_what_has_no_room_is_told(application: Services) -> None:
     """The summary names the ids and the reason, the text the number; the newest messages are the ones shown."""
     messages = [remember(application, HERE, f"Message {number} " * 9, kind=Kind.MESSAGE) for number in range(40)]
 
@@ -145,7 +145,7 @@ def test_what_has_no_room_is_told(application: Application) -> None:
     assert f"This conversation {left.count} (no room)" in summary(happened).text
 
 
-def test_an_unused_share_flows_on(application: Application) -> None:
+def test_an_unused_share_flows_on(application: Services) -> None:
     """Without a session, what is related may use the session's share too."""
     for number in range(60):
         remember(application, Scope("ada", "web"), f"The otter number {number} was seen at river mile {number * 7}.")
@@ -156,7 +156,7 @@ def test_an_unused_share_flows_on(application: Application) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "otter river"])
-def test_what_others_do_not_need_is_lent(application: Application, text: str) -> None:
+def test_what_others_do_not_need_is_lent(application: Services, text: str) -> None:
     """Core memories beyond their share are shown when the conversation is short; it is shown as well."""
     made = [
         remember(application, WORLD, f"Rule {number}: " + f"word{number} " * 20, layer=Layer.CORE)
@@ -177,7 +177,7 @@ def test_room_for_a_line_is_room_for_it_whole() -> None:
     assert all(most_of(least_room(tokens)) >= tokens for tokens in range(1, 10_000))
 
 
-def test_the_only_core_section_has_the_share(application: Application) -> None:
+def test_the_only_core_section_has_the_share(application: Services) -> None:
     """As the plan says, whichever of the two it is."""
     for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
         plan = events(application, replace(WHOLE, sections=frozenset({section})))[0]
@@ -187,7 +187,7 @@ def test_the_only_core_section_has_the_share(application: Application) -> None:
 
 @pytest.mark.parametrize(("share", "severity"), [(0.5, None), (0.75, Severity.WARNING), (0.9, Severity.CRITICAL)])
 def test_a_session_that_is_nearly_full_is_warned_of(
-    application: Application, share: float, severity: Severity | None
+    application: Services, share: float, severity: Severity | None
 ) -> None:
     """Above 70 % a warning, above 85 % a critical one."""
     remember(application, HERE, "word " * 400, kind=Kind.MESSAGE)
@@ -200,7 +200,7 @@ def test_a_session_that_is_nearly_full_is_warned_of(
     assert all((one.code, one.value) == ("SESSION_NEARLY_FULL", tokens) for one in notices)
 
 
-def test_too_many_core_memories_are_warned_of(application: Application) -> None:
+def test_too_many_core_memories_are_warned_of(application: Services) -> None:
     """The tiers are meant for 10 and 20."""
     for number in range(11):
         remember(application, WORLD, f"Rule {chr(65 + number)} is about {number}.", tier=Tier.CORE)
@@ -212,7 +212,7 @@ def test_too_many_core_memories_are_warned_of(application: Application) -> None:
     ]
 
 
-def test_content_cannot_pass_for_the_frame(application: Application) -> None:
+def test_content_cannot_pass_for_the_frame(application: Services) -> None:
     """A memory can neither close the data, nor begin a heading or an item, nor forge a citation."""
     forged = "0190163d-8694-739b-aea5-966c26f8ad91"
     made = remember(
@@ -230,7 +230,7 @@ def test_content_cannot_pass_for_the_frame(application: Application) -> None:
     assert [line for line in markdown.splitlines() if line.startswith("## ")] == ["## Core"]
 
 
-def test_near_duplicates_are_shown_once(application: Application) -> None:
+def test_near_duplicates_are_shown_once(application: Services) -> None:
     """But not when a number or a negation differs."""
     said = "The quick brown otter swims down the long green river every single morning at"
     first = remember(application, Scope("ada", "web"), f"{said} 8.")
@@ -245,7 +245,7 @@ def test_near_duplicates_are_shown_once(application: Application) -> None:
     assert [(one.reason, one.count) for one in summary(happened).left_out] == [(Reason.DUPLICATE, 1)]
 
 
-def test_the_same_request_gives_the_same_text(application: Application) -> None:
+def test_the_same_request_gives_the_same_text(application: Services) -> None:
     """So that a prompt cache is of use; a new memory leaves what stands before it as it is."""
     stock(application)
     before = application.contexts.render(WHOLE, Deadline()).markdown
@@ -258,7 +258,7 @@ def test_the_same_request_gives_the_same_text(application: Application) -> None:
     assert after.startswith(before[: before.index("## Related")])
 
 
-def test_a_delta_holds_what_changed(application: Application) -> None:
+def test_a_delta_holds_what_changed(application: Services) -> None:
     """New and changed memories come, unchanged ones do not, and what is gone is named."""
     made = stock(application)
     first = application.contexts.render(WHOLE, Deadline())
@@ -274,7 +274,7 @@ def test_a_delta_holds_what_changed(application: Application) -> None:
     assert happened[0].is_delta
 
 
-def test_a_stream_is_resumed_after_any_event(application: Application) -> None:
+def test_a_stream_is_resumed_after_any_event(application: Services) -> None:
     """With the texts it had, whatever was written meanwhile; a second time too."""
     stock(application)
     run = application.contexts.begin(WHOLE)
@@ -299,7 +299,7 @@ def test_a_stream_is_resumed_after_any_event(application: Application) -> None:
 
 
 @pytest.mark.parametrize("scope", [Scope("ada"), Scope("bob", "web", session_id="s1"), Scope("ada", "web")])
-def test_a_context_is_known_in_its_scope_alone(application: Application, scope: Scope) -> None:
+def test_a_context_is_known_in_its_scope_alone(application: Services, scope: Scope) -> None:
     """A cursor of another scope, an unknown one, and one ahead of what was told are refused."""
     run = application.contexts.begin(WHOLE)
     run.after(-1, Deadline())
@@ -314,7 +314,7 @@ def test_a_context_is_known_in_its_scope_alone(application: Application, scope: 
         application.contexts.begin(replace(WHOLE, scope=scope, earlier=(run.id, 0)))
 
 
-def test_too_little_time_leaves_the_search_out(application: Application) -> None:
+def test_too_little_time_leaves_the_search_out(application: Services) -> None:
     """The core comes, a warning says what is missing, and the summary is the last."""
     made = stock(application)
 
@@ -325,7 +325,7 @@ def test_too_little_time_leaves_the_search_out(application: Application) -> None
     assert isinstance(happened[-1], Summary)
 
 
-def test_a_long_memory_is_shown_in_part(application: Application) -> None:
+def test_a_long_memory_is_shown_in_part(application: Services) -> None:
     """By its summary when there is one, else by its beginning or the part that fits."""
     whole = "The otter is described at length. " * 900
     remember(application, WORLD, whole, layer=Layer.CORE)
@@ -341,7 +341,7 @@ def test_a_long_memory_is_shown_in_part(application: Application) -> None:
 
 @pytest.mark.parametrize(("bound", "value"), [("KEPT_CONTEXTS", 8), ("KEPT_CHARS", 6_000)])
 def test_nobody_pushes_the_contexts_of_others_out(
-    application: Application, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+    application: Services, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
     """Whoever has most loses the oldest one; another's cursor holds."""
     monkeypatch.setattr(service, bound, value)

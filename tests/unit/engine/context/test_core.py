@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.essentials import REMINDER_SPAN, Essentials
+from memsvc.domain.essentials import REMINDER_SPAN, CoreContext
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.context.core_memories import Core
-from memsvc.engine.services import Application
+from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.services import Services
 
 ADA, WEB = Scope("ada"), Scope("ada", "web")
 
 
-def remember(application: Application, scope: Scope, content: str, **fields: Any) -> Memory:
+def remember(application: Services, scope: Scope, content: str, **fields: Any) -> Memory:
     """Store a memory."""
     return application.remember.create(scope, Draft(content, **fields), WriteOptions()).memory
 
 
-def contents(essentials: Essentials) -> list[list[str]]:
+def contents(essentials: CoreContext) -> list[list[str]]:
     """Return the contents of the lists."""
     lists = (essentials.core, essentials.active, essentials.preferences, essentials.reminders)
     return [[memory.content for memory in part] for part in lists]
 
 
-def test_each_memory_is_in_the_first_list_it_fits(application: Application) -> None:
+def test_each_memory_is_in_the_first_list_it_fits(application: Services) -> None:
     """The most important first, equals in the order of writing; private and expired ones are not there."""
     now = datetime.now(UTC)
     remember(application, ADA, "b", layer=Layer.CORE, kind=Kind.PREFERENCE)
@@ -50,7 +50,7 @@ def test_each_memory_is_in_the_first_list_it_fits(application: Application) -> N
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_every_write_is_seen_at_once(application: Application, *, hard: bool) -> None:
+def test_every_write_is_seen_at_once(application: Services, *, hard: bool) -> None:
     """A new memory, a changed one, one that is gone; writes of others leave what is kept as it is."""
     core = application.core
     assert contents(core.load(WEB, limit=9))[0] == []
@@ -69,7 +69,7 @@ def test_every_write_is_seen_at_once(application: Application, *, hard: bool) ->
     assert contents(core.load(ADA, limit=9))[0] == ["b", "d"]
 
 
-def test_many_changes_are_not_looked_through(application: Application) -> None:
+def test_many_changes_are_not_looked_through(application: Services) -> None:
     """What is kept is read anew, and right."""
     core = application.core
     core.load(ADA, limit=9)
@@ -80,7 +80,7 @@ def test_many_changes_are_not_looked_through(application: Application) -> None:
     assert contents(core.load(ADA, limit=9))[0] == ["a"]
 
 
-def test_what_has_ended_takes_no_place(application: Application) -> None:
+def test_what_has_ended_takes_no_place(application: Services) -> None:
     """However many core memories, tasks and notes have ended or lie far off: what holds now is loaded."""
     now = datetime.now(UTC)
     for number in range(105):
@@ -96,10 +96,10 @@ def test_what_has_ended_takes_no_place(application: Application) -> None:
     assert not loaded.is_incomplete
 
 
-def test_what_is_kept_ends_and_begins_in_time(application: Application) -> None:
+def test_what_is_kept_ends_and_begins_in_time(application: Services) -> None:
     """Nobody writes, and still each memory is loaded from the moment it begins to hold until it ends."""
     clock = [datetime.now(UTC) + timedelta(minutes=1)]
-    core = Core(application.core._reads, application.core._feed, lambda: clock[0], application.reminders)
+    core = CoreMemoryCache(application.core._reads, application.core._feed, lambda: clock[0], application.reminders)
     begin, end = (clock[0] + timedelta(seconds=seconds) for seconds in (10, 20))
     remember(application, ADA, "a", layer=Layer.CORE, valid_to=end)
     remember(application, ADA, "b", layer=Layer.CORE, valid_from=begin)

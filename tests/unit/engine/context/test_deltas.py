@@ -12,14 +12,14 @@ from memsvc.domain.errors import BackendUnavailableError, InvalidRequestError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.search.search import Recall
-from memsvc.engine.services import Application
+from memsvc.engine.search.search import SearchService
+from memsvc.engine.services import Services
 from tests.unit.engine.context.stock import HERE, WHOLE, remember, shown, stock, summary
 
 WEB = Scope("ada", "web")
 
 
-class Unreachable(Recall):
+class Unreachable(SearchService):
     """A search none of whose retrievers answers."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Unreachable(Recall):
 
 
 @pytest.mark.parametrize(("locale", "said"), [(Locale.EN, "not looked for again"), (Locale.ZH, "未能重新检索")])
-def test_what_was_not_looked_for_is_not_gone(application: Application, locale: Locale, said: str) -> None:
+def test_what_was_not_looked_for_is_not_gone(application: Services, locale: Locale, said: str) -> None:
     """When the search fails nothing retrieved is removed, and the next delta still knows of it."""
     made = stock(application)
     query = replace(WHOLE, locale=locale)
@@ -54,7 +54,7 @@ def test_what_was_not_looked_for_is_not_gone(application: Application, locale: L
     assert summary([*later.events]).removed_ids == (made["fact"].id,)
 
 
-def test_what_never_arrived_is_told(application: Application) -> None:
+def test_what_never_arrived_is_told(application: Services) -> None:
     """A delta since an event in the middle brings all that came after it, and a delta of that delta too."""
     stock(application)
     whole = [*application.contexts.render(WHOLE, Deadline()).events]
@@ -79,7 +79,7 @@ def test_what_never_arrived_is_told(application: Application) -> None:
         (("水獭吃鱼。", "苍鹭筑巢。"), ("水獭 鱼", "苍鹭 筑巢")),
     ],
 )
-def test_another_excerpt_is_told(application: Application, parts: tuple[str, str], queries: tuple[str, str]) -> None:
+def test_another_excerpt_is_told(application: Services, parts: tuple[str, str], queries: tuple[str, str]) -> None:
     """The same excerpt is unchanged, and so is any when the whole was told."""
     long = remember(application, WEB, parts[0] * 60 + "\n\n" + "x " * 3_000 + "\n\n" + parts[1] * 60)
     small = [replace(WHOLE, text=query, total_tokens=900) for query in queries]

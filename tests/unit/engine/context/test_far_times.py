@@ -12,7 +12,7 @@ from memsvc.domain.context import Section
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, text_of
 
 WEB = Scope("ada", "web")
@@ -24,7 +24,7 @@ ZONES = ("UTC", "America/New_York", "Asia/Shanghai", "Pacific/Kiritimati")
 @pytest.mark.parametrize(
     ("moment", "day"), [(FIRST, "0001-01-01"), (LAST, "9999-12-31"), (datetime(987, 6, 5, 12, tzinfo=UTC), "0987-06-0")]
 )
-def test_a_day_at_the_limits_is_told(application: Application, moment: datetime, day: str, zone: str) -> None:
+def test_a_day_at_the_limits_is_told(application: Services, moment: datetime, day: str, zone: str) -> None:
     """In every zone: where its clocks would leave the years 1 to 9999, the day is that of UTC; years have four digits."""
     made = remember(application, WORLD, "Answer in short sentences.", layer=Layer.CORE, event_time=moment)
     said = remember(application, HERE, "Hello there.", kind=Kind.MESSAGE, event_time=moment)
@@ -40,7 +40,7 @@ def test_a_day_at_the_limits_is_told(application: Application, moment: datetime,
 @pytest.mark.parametrize("moment", [FIRST, LAST])
 @pytest.mark.parametrize("which", ["valid_time", "known_time"])
 def test_a_context_of_a_moment_at_the_limits_is_built(
-    application: Application, which: str, moment: datetime, zone: str
+    application: Services, which: str, moment: datetime, zone: str
 ) -> None:
     """Of what was true or known at the first or the last moment, in any zone, with all its sections."""
     note = remember(application, WEB, "Deployed at nine.", layer=Layer.SHORT_TERM)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memsvc.engine.context.kept import Kept
+from memsvc.engine.context.kept import LruCache
 
 
 def test_the_lately_used_stay() -> None:
     """At least as many as the capacity, at most twice; what is asked for again stays among them."""
-    kept = Kept[int](10)
+    kept = LruCache[int](10)
 
     for number in range(100):
         kept.keep(number, number)
@@ -22,7 +22,7 @@ def test_the_lately_used_stay() -> None:
 
 def test_nothing_stays_after_clearing() -> None:
     """Neither in the younger nor in the older half."""
-    kept = Kept[int](2)
+    kept = LruCache[int](2)
     for number in range(3):
         kept.keep(number, number)
 

@@ -11,20 +11,20 @@ from memsvc.domain.context import LeftOut, Reason, Section
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from tests.unit.engine.context.stock import HERE, WHOLE, WORLD, events, remember, shown, stock, summary
 
 RULES = replace(WHOLE, text="", sections=frozenset({Section.GLOBAL_CORE, Section.PROJECT_CORE}))
 
 
-def rules(application: Application, scope: Scope, count: int) -> None:
+def rules(application: Services, scope: Scope, count: int) -> None:
     """Store so many core memories."""
     for number in range(count):
         application.remember.create(scope, Draft(f"Rule {number}.", layer=Layer.CORE), WriteOptions())
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_hundred_core_memories_are_looked_at(application: Application, more: int) -> None:
+def test_a_hundred_core_memories_are_looked_at(application: Services, more: int) -> None:
     """Of each of the two sections, whatever the other holds; exactly a hundred are no more than that."""
     rules(application, WORLD, 100 + more)
     here = remember(application, Scope("ada", "web"), "The main branch is protected.", layer=Layer.CORE, importance=1)
@@ -37,7 +37,7 @@ def test_a_hundred_core_memories_are_looked_at(application: Application, more: i
     assert left == [(Section.GLOBAL_CORE, Reason.LIMIT, 1)] * more
 
 
-def test_what_has_no_room_at_all_is_named(application: Application) -> None:
+def test_what_has_no_room_at_all_is_named(application: Services) -> None:
     """When not even the opening fits, and a delta still knows what was held."""
     made = stock(application)
     first = application.contexts.render(WHOLE, Deadline())
@@ -56,7 +56,7 @@ def test_what_has_no_room_at_all_is_named(application: Application) -> None:
     assert shown([*again.events]) == []
 
 
-def test_a_message_that_is_found_is_not_missing(application: Application) -> None:
+def test_a_message_that_is_found_is_not_missing(application: Services) -> None:
     """The conversation has no room for it, and the query brings it back."""
     old = remember(application, HERE, "The otter swims in the river.", kind=Kind.MESSAGE)
     for number in range(30):

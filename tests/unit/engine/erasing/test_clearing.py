@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from memsvc.engine.user_data import storage_scrub
-from memsvc.engine.user_data.erasure_receipts import Notes
-from memsvc.engine.user_data.storage_scrub import Clearing
+from memsvc.engine.user_data.erasure_receipts import ErasureJournal
+from memsvc.engine.user_data.storage_scrub import StorageScrubber
 from memsvc_backends.in_memory.erasure import InprocErasureReads
 from memsvc_backends.in_memory.state import State
 
 OWNER = "\x1fbandicoot"
-FOUND = Notes({"metadata": {"memories": 1}})
-NOTHING = Notes()
+FOUND = ErasureJournal({"metadata": {"memories": 1}})
+NOTHING = ErasureJournal()
 
 
 @dataclass
@@ -47,9 +47,11 @@ class Erasures(InprocErasureReads):
         self.place.write_text(self.live)
 
 
-def cleared(erasures: Erasures, notes: Notes = FOUND, owner: str = OWNER, directory: Path | None = None) -> bool:
+def cleared(
+    erasures: Erasures, notes: ErasureJournal = FOUND, owner: str = OWNER, directory: Path | None = None
+) -> bool:
     """Clear, and return whether nothing is found afterwards."""
-    search = Clearing(erasures, directory or erasures.directory, (), threading.Event()).run(owner, notes)
+    search = StorageScrubber(erasures, directory or erasures.directory, (), threading.Event()).run(owner, notes)
     return not search.holding
 
 
@@ -69,7 +71,7 @@ def test_a_small_store_is_written_anew_unless_nothing_was_there(tmp_path: Path) 
 
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("notes", [FOUND, NOTHING])
-def test_a_large_store_is_written_anew_when_the_name_is_found(tmp_path: Path, notes: Notes) -> None:
+def test_a_large_store_is_written_anew_when_the_name_is_found(tmp_path: Path, notes: ErasureJournal) -> None:
     """Also for a user of whom nothing else was known."""
     clean, dirty = Erasures(tmp_path), Erasures(tmp_path, left=f"key{OWNER}project")
     assert cleared(dirty, notes)

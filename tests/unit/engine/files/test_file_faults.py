@@ -16,8 +16,8 @@ from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, STORES, Desk, open_desk
@@ -55,8 +55,8 @@ class Shelf:
 @pytest.fixture(params=STORES)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     with open_desk(request.param, tmp_path) as desk:
-        drafting = Drafting(model=MODEL, dimension=DIMENSION, now=desk.clock)
-        recording = Recording(drafting, desk.store.feed)
+        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        recording = RecordBuilder(drafting, desk.store.feed)
         lost: set[str] = set()
         unused: list[str] = []
         parts = FileFaultParts(

@@ -19,18 +19,18 @@ from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoun
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.scope import Scope
 from memsvc.domain.url_templates import UrlTemplates
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.erasing.files import FilesOfUsers
-from memsvc.engine.files.attaching import Attaching
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.attaching import AttachmentLinker
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.garbage_collection import GRACE, Sweep, Swept
-from memsvc.engine.files.resolving import ResolvingRefs
-from memsvc.engine.files.service import ReadingFiles
-from memsvc.engine.files.shelf import Files
+from memsvc.engine.files.resolving import FileRefResolver
+from memsvc.engine.files.service import FileReader
+from memsvc.engine.files.shelf import FileService
 from memsvc.engine.files.upload import FileRules, NewFile, Uploads
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
@@ -50,18 +50,18 @@ class Shelf:
         context = BackendContext(folder, self.clock)
         self.store: MetadataStore = stack.enter_context(METADATA.open(BackendSettings(), context))
         self.blobs: BlobStore = stack.enter_context(BLOBS.open(BackendSettings(), context))
-        self.committer = Committer(self.store)
+        self.committer = GroupCommitter(self.store)
         stack.callback(self.committer.close)
-        keeping = Keeping(self.store.files, self.blobs)
-        recording = Recording(Drafting(model="toy", dimension=4, now=self.clock), self.store.feed)
+        keeping = BlobGuard(self.store.files, self.blobs)
+        recording = RecordBuilder(MemoryBuilder(model="toy", dimension=4, now=self.clock), self.store.feed)
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
-        self.files = Files(
-            Uploads(self.committer, self.blobs, keeping, rules, self.clock, Attaching(recording, self.clock)),
-            ReadingFiles(self.store.files, self.blobs, self.clock),
+        self.files = FileService(
+            Uploads(self.committer, self.blobs, keeping, rules, self.clock, AttachmentLinker(recording, self.clock)),
+            FileReader(self.store.files, self.blobs, self.clock),
             DeletingFiles(self.committer, keeping, self.clock),
             Sweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
             keeping,
-            ResolvingRefs(self.store.files, UrlTemplates(), self.clock),
+            FileRefResolver(self.store.files, UrlTemplates(), self.clock),
         )
 
     def upload(self, content: bytes, scope: Scope = ADA, new: NewFile = NEW, request_id: str = "") -> File:

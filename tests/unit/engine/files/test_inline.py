@@ -15,7 +15,7 @@ from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError, InvalidRequestError
 from memsvc.domain.files import File
 from memsvc.domain.scope import Scope
-from memsvc.engine.files.blob_guard import Keeping
+from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules
 from memsvc.engine.memories.lifting import lifted_text
@@ -52,7 +52,7 @@ def open_shelf(backend: str, directory: Path, rules: FileRules) -> Iterator[Shel
         open_desk(backend, directory) as desk,
         BLOBS.open(BLOBS.settings(), BackendContext(directory / "blobs", desk.clock)) as blobs,
     ):
-        keeping = Keeping(desk.store.files, blobs)
+        keeping = BlobGuard(desk.store.files, blobs)
         images = InlineImages(desk.writing.committer, blobs, keeping, rules.fault_of, desk.clock)
         yield Shelf(desk, blobs, images)
 

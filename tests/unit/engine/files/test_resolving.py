@@ -10,7 +10,7 @@ from memsvc.domain.files import FileCategory
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.domain.url_templates import UrlTemplates
-from memsvc.engine.files.resolving import ResolvedRef, ResolvingRefs
+from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import STORES, open_desk
@@ -31,7 +31,7 @@ def test_references_lead_to_files_and_urls(backend: str, tmp_path: Path) -> None
         refs = {name: FileRef("upload", file.id) for name, file in files.items()}
         wrong = FileRef("chart", files["mine"].id)
 
-        resolving = ResolvingRefs(desk.store.files, TEMPLATES, desk.clock)
+        resolving = FileRefResolver(desk.store.files, TEMPLATES, desk.clock)
         found = resolving.resolve(Scope("ada", "apollo"), [*refs.values(), wrong, refs["mine"]])
 
         mine = files["mine"]
@@ -48,7 +48,7 @@ def test_without_templates_there_are_no_urls(tmp_path: Path) -> None:
     with open_desk("inproc", tmp_path) as desk:
         with desk.store.transaction() as transaction:
             file = transaction.files.insert(factories.file())
-        resolving = ResolvingRefs(desk.store.files, UrlTemplates(), desk.clock)
+        resolving = FileRefResolver(desk.store.files, UrlTemplates(), desk.clock)
 
         assert resolving.of(file) == ResolvedRef(FileRef("upload", file.id), file)
         assert resolving.resolve(Scope("ada"), []) == {}

@@ -15,11 +15,11 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.write_requests import Patch, WriteOptions, Written
-from memsvc.engine.history.as_of_reads import Retrospect
+from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 PLAIN = WriteOptions()
@@ -30,7 +30,7 @@ class Archive:
     """Everything a test of the past needs. Every write takes a second."""
 
     desk: Desk
-    retrospect: Retrospect
+    retrospect: AsOfReader
     checkpoints: Checkpoints
     rollbacks: CheckpointRollback
 
@@ -123,10 +123,10 @@ def open_archive(backend: str, directory: Path) -> Iterator[Archive]:
     """Open an archive; the same directory again is the same data where the backend keeps any."""
     with open_desk(backend, directory) as desk:
         committer = desk.writing.committer
-        drafting = Drafting(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
         yield Archive(
             desk=desk,
-            retrospect=Retrospect(desk.store.memories),
+            retrospect=AsOfReader(desk.store.memories),
             checkpoints=Checkpoints(desk.store, committer, desk.clock),
-            rollbacks=CheckpointRollback(desk.store, committer, Recording(drafting, desk.store.feed), desk.clock),
+            rollbacks=CheckpointRollback(desk.store, committer, RecordBuilder(drafting, desk.store.feed), desk.clock),
         )

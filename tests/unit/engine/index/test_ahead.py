@@ -10,10 +10,10 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
-from memsvc.engine.indexing.ahead import EmbeddingAhead, Part
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.indexing.views import EmbeddingGranularity
 from memsvc.ports.embedder import Embedder
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
@@ -22,9 +22,9 @@ from memsvc_backends.in_memory import EMBEDDER, METADATA
 
 
 @contextmanager
-def ahead_of(store: MetadataStore, embedder: Embedder) -> Iterator[EmbeddingAhead]:
+def ahead_of(store: MetadataStore, embedder: Embedder) -> Iterator[EmbeddingPrefetcher]:
     """Open what is tested."""
-    ahead = EmbeddingAhead(VectorEntries(Embedding(embedder, store.embeddings), RetrievalTier.S))
+    ahead = EmbeddingPrefetcher(VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S))
     try:
         yield ahead
     finally:

@@ -12,19 +12,19 @@ from memsvc.domain.errors import BackendClosedError, ReindexRunningError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
 
 
-def contents(application: Application, text: str, mode: Mode = Mode.KEYWORD, scope: Scope = ADA) -> list[str]:
+def contents(application: Services, text: str, mode: Mode = Mode.KEYWORD, scope: Scope = ADA) -> list[str]:
     """Search and return the contents found, best first."""
     reply = application.recall.search(SearchQuery(scope=scope, text=text, mode=mode), Deadline())
     return [hit.memory.content for hit in reply.hits]
 
 
-def remember(application: Application, content: str, scope: Scope = ADA) -> str:
+def remember(application: Services, content: str, scope: Scope = ADA) -> str:
     """Store a memory, wait until searches find it, and return its id."""
     written = application.remember.create(scope, Draft(content=content), STORED)
     application.indexer.written(written.position).result(timeout=30)
@@ -36,14 +36,14 @@ def remember(application: Application, content: str, scope: Scope = ADA) -> str:
     ("content", "query"),
     [("Anna works as a nurse in Lisbon.", "nurse in Lisbon"), ("小明最喜欢的电影是《流浪地球》。", "小明喜欢的电影")],
 )
-def test_what_is_written_is_found(application: Application, content: str, query: str, mode: Mode) -> None:
+def test_what_is_written_is_found(application: Services, content: str, query: str, mode: Mode) -> None:
     """A memory is found by every mode, in English and in Chinese, once its writer was told."""
     remember(application, content)
 
     assert [content] == contents(application, query, mode)
 
 
-def test_an_update_replaces_what_is_found(application: Application) -> None:
+def test_an_update_replaces_what_is_found(application: Services) -> None:
     """After an update the old words find nothing, the new ones do."""
     memory_id = remember(application, "Anna works as a nurse.")
 
@@ -61,7 +61,7 @@ def test_an_update_replaces_what_is_found(application: Application) -> None:
     assert contents(application, "pilot") == ["Anna works as a pilot."]
 
 
-def test_a_deleted_memory_is_not_found_and_a_restored_one_is(application: Application) -> None:
+def test_a_deleted_memory_is_not_found_and_a_restored_one_is(application: Services) -> None:
     """Deletion and restoring reach the indexes like any other change."""
     memory_id = remember(application, "Anna works as a nurse.")
 
@@ -75,7 +75,7 @@ def test_a_deleted_memory_is_not_found_and_a_restored_one_is(application: Applic
     assert contents(application, "nurse") == ["Anna works as a nurse."]
 
 
-def test_a_position_that_is_reached_needs_no_wait(application: Application) -> None:
+def test_a_position_that_is_reached_needs_no_wait(application: Services) -> None:
     """Waiting for nothing, or for what is applied, is over at once."""
     remember(application, "one")
 
@@ -84,7 +84,7 @@ def test_a_position_that_is_reached_needs_no_wait(application: Application) -> N
     assert application.indexer.written(1, 0).done()
 
 
-def test_reached_means_that_everything_before_is_found(application: Application) -> None:
+def test_reached_means_that_everything_before_is_found(application: Services) -> None:
     """A reader that waits for the position of an import finds the whole of it."""
     run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
     progress = run.add(0, [Draft(content=f"Zebra number {number}") for number in range(300)])
@@ -94,7 +94,7 @@ def test_reached_means_that_everything_before_is_found(application: Application)
     assert application.diagnose.run(verify=True).indexes[1].present == 300
 
 
-def test_many_writers_wait_side_by_side(application: Application) -> None:
+def test_many_writers_wait_side_by_side(application: Services) -> None:
     """Every one of many concurrent writers is told, and then found."""
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: remember(application, f"Zebra{number}x walked by."), range(48)))
@@ -102,7 +102,7 @@ def test_many_writers_wait_side_by_side(application: Application) -> None:
     assert all(contents(application, f"zebra{number}x") for number in range(48))
 
 
-def test_who_waits_when_the_indexer_stops_is_told(application: Application) -> None:
+def test_who_waits_when_the_indexer_stops_is_told(application: Services) -> None:
     """A waiter never hangs: it gets an error when the indexer stops before its change came."""
     application.indexer.stop()
 
@@ -111,7 +111,7 @@ def test_who_waits_when_the_indexer_stops_is_told(application: Application) -> N
 
 
 @pytest.mark.parametrize("kind", list(IndexKind))
-def test_a_rebuild_loses_nothing(application: Application, kind: IndexKind) -> None:
+def test_a_rebuild_loses_nothing(application: Services, kind: IndexKind) -> None:
     """A new generation holds what the old one held, and says so step by step."""
     for number in range(5):
         remember(application, f"Zebra{number}x walked by.")
@@ -127,7 +127,7 @@ def test_a_rebuild_loses_nothing(application: Application, kind: IndexKind) -> N
     assert before.indexes[place].generation + 1 == after.indexes[place].generation
 
 
-def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: Application) -> None:
+def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: Services) -> None:
     """Changes between the first read and the switch are taken over: new, changed and deleted memories alike."""
     kept, changed, deleted = (remember(application, f"Zebra{name}x walked by.") for name in ("kept", "old", "gone"))
     steps = application.reindex.run([IndexKind.LEXICAL], ReindexMode.REBUILD)
@@ -152,7 +152,7 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: 
     assert kept
 
 
-def test_a_rebuild_that_is_left_early_changes_nothing(application: Application) -> None:
+def test_a_rebuild_that_is_left_early_changes_nothing(application: Services) -> None:
     """A cancelled rebuild leaves the live generation as it was."""
     remember(application, "Zebra walked by.")
     steps = application.reindex.run([IndexKind.VECTORS], ReindexMode.REBUILD)
@@ -164,7 +164,7 @@ def test_a_rebuild_that_is_left_early_changes_nothing(application: Application) 
     assert contents(application, "zebra", Mode.SEMANTIC) == ["Zebra walked by."]
 
 
-def test_one_reindex_at_a_time(application: Application) -> None:
+def test_one_reindex_at_a_time(application: Services) -> None:
     """A second run is refused while one is under way, and allowed after it."""
     steps = application.reindex.run([], ReindexMode.REPAIR)
     next(steps)
@@ -176,7 +176,7 @@ def test_one_reindex_at_a_time(application: Application) -> None:
     assert list(application.reindex.run([], ReindexMode.REPAIR))
 
 
-def test_repair_of_sound_indexes_has_nothing_to_do(application: Application) -> None:
+def test_repair_of_sound_indexes_has_nothing_to_do(application: Services) -> None:
     """Sound indexes are left alone."""
     remember(application, "Zebra walked by.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.indexing.lull import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, Lull
+from memsvc.engine.indexing.lull import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, QuietPeriodDetector
 
 INTERVAL = 2.0
 RUSH = int(RUSH_PER_SECOND * INTERVAL) + 1
@@ -10,7 +10,7 @@ RUSH = int(RUSH_PER_SECOND * INTERVAL) + 1
 
 def test_it_has_come_when_little_was_written_since_the_last_look() -> None:
     """The first look knows of no earlier one."""
-    lull = Lull(interval_seconds=INTERVAL)
+    lull = QuietPeriodDetector(interval_seconds=INTERVAL)
     assert not lull.has_come(7, 0)
     assert lull.has_come(7, 0)
     assert lull.has_come(7 + RUSH - 1, 0)
@@ -18,7 +18,7 @@ def test_it_has_come_when_little_was_written_since_the_last_look() -> None:
 
 def test_an_import_is_waited_for() -> None:
     """Also one that the indexes keep up with, and until they have taken in what it left."""
-    lull = Lull(interval_seconds=INTERVAL)
+    lull = QuietPeriodDetector(interval_seconds=INTERVAL)
     lull.has_come(0, 0)
     assert not lull.has_come(RUSH, 0)
     assert not lull.has_come(2 * RUSH, 0)
@@ -28,7 +28,7 @@ def test_an_import_is_waited_for() -> None:
 
 def test_an_import_without_end_is_not_waited_for() -> None:
     """Every so often the index is built anew all the same."""
-    lull = Lull(interval_seconds=INTERVAL)
+    lull = QuietPeriodDetector(interval_seconds=INTERVAL)
     looks = int(LONGEST_SECONDS / INTERVAL)
     said = [lull.has_come(number * RUSH, 0) for number in range(3 * looks)]
     assert said.count(True) == 2

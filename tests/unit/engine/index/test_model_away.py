@@ -15,7 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, Retriever, SearchQuery, SearchReply
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.embedding_endpoint import DIMENSION, answered
 from tests.http_endpoint import Endpoint, failed
@@ -29,7 +29,7 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def served(directory: Path, endpoint: Endpoint, **options: Any) -> Iterator[Application]:
+def served(directory: Path, endpoint: Endpoint, **options: Any) -> Iterator[Services]:
     """Run an engine whose model is at the endpoint, and whose store is kept."""
     told = {"base_url": endpoint.url, "model": "m", "dimensions": DIMENSION, "retries": 0} | options
     settings = load_settings(
@@ -47,7 +47,7 @@ def fail(endpoint: Endpoint) -> None:
     endpoint.otherwise = lambda _: failed(503)
 
 
-def search(application: Application, text: str, mode: Mode, deadline: Deadline | None = None) -> SearchReply:
+def search(application: Services, text: str, mode: Mode, deadline: Deadline | None = None) -> SearchReply:
     return application.recall.search(SearchQuery(scope=ADA, text=text, mode=mode), deadline or Deadline())
 
 
@@ -55,7 +55,7 @@ def contents(reply: SearchReply) -> list[str]:
     return [hit.memory.content for hit in reply.hits]
 
 
-def remember(application: Application, content: str) -> int:
+def remember(application: Services, content: str) -> int:
     return application.remember.create(ADA, Draft(content=content), STORED).position
 
 

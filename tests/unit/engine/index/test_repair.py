@@ -11,13 +11,13 @@ import pytest
 
 from memsvc.domain.index_entries import LexicalEntry, View, entry_id
 from memsvc.domain.indexing import ChangeAction
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.indexing.lexical_side import LexicalSide
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
 from memsvc.engine.indexing.rebuild import Rebuild
 from memsvc.engine.indexing.repair import Differences, Repair
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import RetrievalTier
+from memsvc.engine.indexing.views import EmbeddingGranularity
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
@@ -31,7 +31,7 @@ class Bench:
 
     store: MetadataStore
     index: LexicalIndex
-    side: LexicalSide
+    side: LexicalIndexWriter
     repair: Repair
 
     def differences(self) -> Differences:
@@ -47,9 +47,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         LEXICAL.open(LEXICAL.settings(), context) as index,
         EMBEDDER.open(EMBEDDER.settings(), context) as embedder,
     ):
-        side = LexicalSide(index)
-        entries = VectorEntries(Embedding(embedder, store.embeddings), RetrievalTier.S)
-        applying = Applying(store.feed, side, side, entries)
+        side = LexicalIndexWriter(index)
+        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S)
+        applying = ChangeApplier(store.feed, side, side, entries)
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"Zebra number {number}")) for number in range(3)])
         list(Rebuild(store.feed, applying).run(side))

@@ -20,8 +20,8 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
-from memsvc.engine.indexing.cached_embedder import Embedding
-from memsvc.engine.services import Application
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.services import Services
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
@@ -43,12 +43,12 @@ def told(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @pytest.fixture
-def embedding(endpoint: Endpoint, tmp_path: Path) -> Iterator[Embedding]:
+def embedding(endpoint: Endpoint, tmp_path: Path) -> Iterator[CachedEmbedder]:
     """A model at the endpoint, behind its cache."""
     context = BackendContext(tmp_path, lambda: NOW)
     settings = OpenAiEmbedderSettings(**told(endpoint))
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(settings, context) as embedder:
-        yield Embedding(embedder, store.embeddings)
+        yield CachedEmbedder(embedder, store.embeddings)
 
 
 def asked(endpoint: Endpoint) -> list[str]:
@@ -56,7 +56,7 @@ def asked(endpoint: Endpoint) -> list[str]:
     return [text for body in endpoint.asked for text in body["input"]]
 
 
-def test_what_another_thread_embeds_is_waited_for(endpoint: Endpoint, embedding: Embedding) -> None:
+def test_what_another_thread_embeds_is_waited_for(endpoint: Endpoint, embedding: CachedEmbedder) -> None:
     """Both get the vectors, and the model is asked for each text once."""
     endpoint.held.clear()
     with ThreadPoolExecutor(2) as pool:
@@ -73,7 +73,9 @@ def test_what_another_thread_embeds_is_waited_for(endpoint: Endpoint, embedding:
     assert sorted(asked(endpoint)) == ["harbour", "kettle", "tea"]
 
 
-def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(endpoint: Endpoint, embedding: Embedding) -> None:
+def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(
+    endpoint: Endpoint, embedding: CachedEmbedder
+) -> None:
     """Else the vector of an erased text would be stored after the others were removed."""
     digest = hashlib.sha256(b"tea").digest()
     endpoint.held.clear()
@@ -96,7 +98,7 @@ def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(endpoint: End
         first.result(PATIENCE)
 
 
-def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, embedding: Embedding) -> None:
+def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, embedding: CachedEmbedder) -> None:
     """The failure is told to the one that met it, and to nobody else."""
     refused = [["tea"]]
 
@@ -122,7 +124,7 @@ def test_what_another_thread_failed_to_embed_is_embedded(endpoint: Endpoint, emb
 
 
 @contextmanager
-def served(directory: Path, endpoint: Endpoint) -> Iterator[Application]:
+def served(directory: Path, endpoint: Endpoint) -> Iterator[Services]:
     """Run an engine whose model is at the endpoint."""
     settings = load_settings(
         data_dir=directory,
@@ -154,13 +156,13 @@ def holding(endpoint: Endpoint, word: str) -> Iterator[threading.Event]:
         released.set()
 
 
-def add(application: Application, contents: list[str]) -> int:
+def add(application: Services, contents: list[str]) -> int:
     """Import, and return the position of the last one."""
     run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
     return run.add(0, [Draft(content=content) for content in contents]).position
 
 
-def found(application: Application, text: str, mode: Mode) -> list[str]:
+def found(application: Services, text: str, mode: Mode) -> list[str]:
     reply = application.recall.search(SearchQuery(scope=ADA, text=text, mode=mode, limit=1), Deadline())
     return [hit.memory.content for hit in reply.hits]
 
@@ -191,7 +193,7 @@ def test_an_import_goes_on_beside_writes_that_never_end(endpoint: Endpoint, tmp_
     """However many wait by name at any moment, what came before them is indexed too."""
     over = threading.Event()
 
-    def write(application: Application, name: int) -> int:
+    def write(application: Services, name: int) -> int:
         count = 0
         while not over.is_set():
             written = application.remember.create(ADA, Draft(content=f"Kettle {count} of {name}."), STORED)

@@ -14,14 +14,14 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.indexing.applying import Applying
-from memsvc.engine.indexing.cached_embedder import Embedding
+from memsvc.engine.indexing.applying import ChangeApplier
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.rebuild import Rebuild
-from memsvc.engine.indexing.spaces import Space, Spaces
+from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
 from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.vector_side import VectorSide
-from memsvc.engine.indexing.views import RetrievalTier
-from memsvc.engine.search.asked import Asked
+from memsvc.engine.indexing.vector_side import VectorIndexWriter
+from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.dense_retriever import Dense
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
@@ -39,22 +39,22 @@ class Bench:
 
     store: MetadataStore
     index: VectorIndex
-    old: Space
-    new: Space
+    old: EmbeddingSpace
+    new: EmbeddingSpace
 
-    def side(self, spaces: Spaces) -> VectorSide:
-        return VectorSide(self.index, spaces, RetrievalTier.S)
+    def side(self, spaces: EmbeddingSpaces) -> VectorIndexWriter:
+        return VectorIndexWriter(self.index, spaces, EmbeddingGranularity.S)
 
-    def rebuild(self, spaces: Spaces) -> None:
+    def rebuild(self, spaces: EmbeddingSpaces) -> None:
         side = self.side(spaces)
-        applying = Applying(self.store.feed, side, side, spaces.current.entries)
+        applying = ChangeApplier(self.store.feed, side, side, spaces.current.entries)
         list(Rebuild(self.store.feed, applying).run(side))
         applying.close()
 
-    def found(self, spaces: Spaces, text: str, **query: object) -> list[int]:
+    def found(self, spaces: EmbeddingSpaces, text: str, **query: object) -> list[int]:
         dense = Dense(self.index, spaces, threads=1)
         try:
-            asked = Asked(SearchQuery(SCOPE, text, **query), REACH, None, 3, Deadline())  # type: ignore[arg-type]  # any
+            asked = RetrievalRequest(SearchQuery(SCOPE, text, **query), REACH, None, 3, Deadline())  # type: ignore[arg-type]  # any
             return [row_of(hit.entry_id) for hit in dense.begin(asked, None)().hits[View.CHUNK]]
         finally:
             dense.close()
@@ -68,15 +68,15 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         store = stack.enter_context(METADATA.open(METADATA.settings(), context))
         index = stack.enter_context(VECTORS.open(VECTORS.settings(), context))
 
-        def space(dimension: int, *, is_current: bool) -> Space:
+        def space(dimension: int, *, is_current: bool) -> EmbeddingSpace:
             settings = EMBEDDER.settings.model_validate({"dimension": dimension})
-            embedding = Embedding(stack.enter_context(EMBEDDER.open(settings, context)), store.embeddings)
-            return Space(embedding, VectorEntries(embedding, RetrievalTier.S), is_current)
+            embedding = CachedEmbedder(stack.enter_context(EMBEDDER.open(settings, context)), store.embeddings)
+            return EmbeddingSpace(embedding, VectorEntries(embedding, EmbeddingGranularity.S), is_current)
 
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"{name} swims")) for name in ("walrus", "gannet", "badger")])
         bench = Bench(store, index, space(64, is_current=False), space(32, is_current=True))
-        bench.rebuild(Spaces(Space(bench.old.embedding, bench.old.entries)))
+        bench.rebuild(EmbeddingSpaces(EmbeddingSpace(bench.old.embedding, bench.old.entries)))
         yield bench
 
 
@@ -87,7 +87,7 @@ def views_of(index: VectorIndex) -> set[View]:
 
 def test_the_model_before_answers_and_takes_writes_until_the_switch(bench: Bench) -> None:
     """What is written meanwhile is found at once, and by the new model after it."""
-    spaces = Spaces(bench.new, bench.old)
+    spaces = EmbeddingSpaces(bench.new, bench.old)
     side = bench.side(spaces)
 
     assert (True, True) == (side.is_current(), side.is_stale())
@@ -112,13 +112,15 @@ def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Benc
             "The marmot sleeps in the winter. The walrus swims far out at sea. The gannet dives for herring all day."
         )
         [written] = transaction.insert([Record(memory(content))])
-    spaces = Spaces(Space(bench.old.embedding, VectorEntries(bench.old.embedding, RetrievalTier.E)))
-    side = VectorSide(bench.index, spaces, RetrievalTier.E)
+    spaces = EmbeddingSpaces(
+        EmbeddingSpace(bench.old.embedding, VectorEntries(bench.old.embedding, EmbeddingGranularity.E))
+    )
+    side = VectorIndexWriter(bench.index, spaces, EmbeddingGranularity.E)
 
     side.write([written.row], bench.store.feed.documents([written.row]))
 
     assert views_of(bench.index) == {View.CHUNK}
-    applying = Applying(bench.store.feed, side, side, spaces.current.entries)
+    applying = ChangeApplier(bench.store.feed, side, side, spaces.current.entries)
     list(Rebuild(bench.store.feed, applying).run(side))
     applying.close()
     assert views_of(bench.index) == set(View)
@@ -126,9 +128,9 @@ def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Benc
 
 def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) -> None:
     """Its query is embedded anew, and it finds what one begun after the switch finds."""
-    spaces = Spaces(bench.new, bench.old)
+    spaces = EmbeddingSpaces(bench.new, bench.old)
     dense = Dense(bench.index, spaces, threads=1)
-    asked = Asked(SearchQuery(SCOPE, "gannet swims"), REACH, None, 3, Deadline())
+    asked = RetrievalRequest(SearchQuery(SCOPE, "gannet swims"), REACH, None, 3, Deadline())
     bench.old.embedding.query("gannet swims")
     begun = dense.begin(asked, None)
 
@@ -140,7 +142,7 @@ def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) ->
 
 def test_without_the_model_before_searches_by_meaning_wait(bench: Bench) -> None:
     """They are unavailable, which leaves the answer to words; so are vectors of today's model alone."""
-    alone, both = Spaces(bench.new), Spaces(bench.new, bench.old)
+    alone, both = EmbeddingSpaces(bench.new), EmbeddingSpaces(bench.new, bench.old)
     vector = tuple(bench.new.embedding.query("gannet"))
 
     assert (False, True) == (bench.side(alone).is_current(), bench.side(alone).is_stale())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.search.access_counts import AccessCounts
 from tests.unit.engine.write.desk import STORES, Desk, open_desk
 
@@ -73,7 +73,7 @@ def test_accesses_of_what_is_gone_are_passed_over(desk: Desk) -> None:
 def test_counts_survive_a_failed_flush(desk: Desk) -> None:
     """What could not be written is kept for the next time."""
     memory = desk.create("one").memory
-    closed = Committer(desk.store)
+    closed = GroupCommitter(desk.store)
     closed.close()
     counts = AccessCounts(closed, desk.clock)
     counts.note([memory.id])

@@ -24,19 +24,19 @@ from memsvc.domain.search import (
     Weighting,
 )
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 
 ADA = Scope("ada")
 
 
-def remember(application: Application, *drafts: Draft, scope: Scope = ADA) -> list[str]:
+def remember(application: Services, *drafts: Draft, scope: Scope = ADA) -> list[str]:
     """Store memories in order and return their ids once they are found."""
     written = [application.remember.create(scope, draft, WriteOptions(wait_for=WaitFor.STORED)) for draft in drafts]
     application.indexer.reached(written[-1].position).result(timeout=30)
     return [one.memory.id for one in written]
 
 
-def search(application: Application, text: str, **fields: object) -> SearchReply:
+def search(application: Services, text: str, **fields: object) -> SearchReply:
     """Search as Ada with no deadline."""
     query = replace(SearchQuery(scope=ADA, text=text, explain=True), **fields)  # type: ignore[arg-type]
     return application.recall.search(query, Deadline())
@@ -53,7 +53,7 @@ def boosts(hit: SearchHit) -> dict[str, float]:
     return dict(hit.explanation.boosts)
 
 
-def test_an_explanation_names_every_retriever_with_rank_and_raw_score(application: Application) -> None:
+def test_an_explanation_names_every_retriever_with_rank_and_raw_score(application: Services) -> None:
     """Each retriever that found a memory says so; the shares add up to the fused score."""
     remember(application, Draft("The otter sleeps in the river."), Draft("A heron stands by the lake."))
 
@@ -68,7 +68,7 @@ def test_an_explanation_names_every_retriever_with_rank_and_raw_score(applicatio
     assert hit.explanation.fused_score == pytest.approx(sum(score.share for score in scores))
 
 
-def test_the_lines_around_a_hit_lift_it(application: Application) -> None:
+def test_the_lines_around_a_hit_lift_it(application: Services) -> None:
     """A memory takes a share of its neighbour's score within the session, and no share across sessions."""
     lines = ("Shall we meet the otter keeper?", "Yes, at noon.")
     remember(application, *(Draft(line, session_id="s1", speaker="Bo") for line in lines))
@@ -80,7 +80,7 @@ def test_the_lines_around_a_hit_lift_it(application: Application) -> None:
     assert "neighbour" not in found["Yes, at night."]
 
 
-def test_a_named_speaker_is_preferred(application: Application) -> None:
+def test_a_named_speaker_is_preferred(application: Services) -> None:
     """Who is not the speaker that the query names loses; no one loses when nobody is named."""
     remember(
         application,
@@ -97,7 +97,7 @@ def test_a_named_speaker_is_preferred(application: Application) -> None:
 
 
 @pytest.mark.parametrize("query", ["what happened on 8 May 2023?", "2023年5月8日发生了什么？"])
-def test_a_named_date_is_preferred(application: Application, query: str) -> None:
+def test_a_named_date_is_preferred(application: Services, query: str) -> None:
     """A memory of the day that the query names gets the date boost, in both languages."""
     days = (datetime(2023, 5, 8, 12, tzinfo=UTC), datetime(2023, 9, 1, 12, tzinfo=UTC))
     remember(application, *(Draft(f"We met 见面 {day.month}.", event_time=day) for day in days))
@@ -108,7 +108,7 @@ def test_a_named_date_is_preferred(application: Application, query: str) -> None
     assert boosts(hits[0])["date"] > 0.0
 
 
-def test_time_weighting_prefers_recent_and_important_memories(application: Application) -> None:
+def test_time_weighting_prefers_recent_and_important_memories(application: Services) -> None:
     """With weighting an old memory loses to a recent one that fits as well, and the factor is explained."""
     now = datetime.now(UTC)
     old, new = (now - timedelta(days=400), now - timedelta(days=1))
@@ -122,7 +122,7 @@ def test_time_weighting_prefers_recent_and_important_memories(application: Appli
     assert boosts(hits[1])["time_weighting"] < boosts(hits[0])["time_weighting"] <= 1.0
 
 
-def test_filters_of_the_store_hold_in_every_retriever(application: Application) -> None:
+def test_filters_of_the_store_hold_in_every_retriever(application: Services) -> None:
     """Ids, which only the store knows, are pushed down: better matches elsewhere do not crowd the memory out."""
     (wanted,) = remember(application, Draft("An otter was mentioned once in a long text about other things."))
     remember(application, *(Draft(f"otter otter otter {number}") for number in range(150)))
@@ -134,7 +134,7 @@ def test_filters_of_the_store_hold_in_every_retriever(application: Application) 
     assert wanted not in ids(without.hits)
 
 
-def test_pages_follow_each_other_without_gap_or_repeat(application: Application) -> None:
+def test_pages_follow_each_other_without_gap_or_repeat(application: Services) -> None:
     """Walking the pages meets every memory once, in the order of one long page."""
     remember(application, *(Draft(f"otter number {number}") for number in range(25)))
 
@@ -145,7 +145,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(application: Application)
     assert [page.has_more for page in pages] == [True, True, False]
 
 
-def test_min_score_leaves_out_what_is_below(application: Application) -> None:
+def test_min_score_leaves_out_what_is_below(application: Services) -> None:
     """Every hit has at least min_score."""
     remember(application, *(Draft(f"otter {'river ' * number}") for number in range(1, 8)))
 
@@ -155,7 +155,7 @@ def test_min_score_leaves_out_what_is_below(application: Application) -> None:
     assert kept == [score for score in scores if score >= scores[2]]
 
 
-def test_private_memories_are_found_in_their_session_only(application: Application) -> None:
+def test_private_memories_are_found_in_their_session_only(application: Services) -> None:
     """Layer SESSION is private to the session it was written in, by every retriever."""
     remember(application, Draft("The otter is secret.", layer=Layer.SESSION), scope=Scope("ada", session_id="s1"))
 
@@ -166,7 +166,7 @@ def test_private_memories_are_found_in_their_session_only(application: Applicati
     assert others == [(), ()]
 
 
-def test_given_keywords_ask_the_keyword_table(application: Application) -> None:
+def test_given_keywords_ask_the_keyword_table(application: Services) -> None:
     """A memory is found by a keyword that its text does not hold."""
     (wanted,) = remember(application, Draft("It swims.", keywords=(Keyword("otter", 1.0),)))
 
@@ -174,7 +174,7 @@ def test_given_keywords_ask_the_keyword_table(application: Application) -> None:
 
 
 @pytest.mark.parametrize("method", list(FusionMethod))
-def test_every_fusion_puts_first_what_is_first_in_every_list(application: Application, method: FusionMethod) -> None:
+def test_every_fusion_puts_first_what_is_first_in_every_list(application: Services, method: FusionMethod) -> None:
     """Scores are in 0..1, descending, whatever the fusion."""
     remember(
         application, Draft("The otter sleeps in the river."), *(Draft(f"A heron {n} by the lake") for n in range(9))
@@ -188,7 +188,7 @@ def test_every_fusion_puts_first_what_is_first_in_every_list(application: Applic
     assert all(0.0 <= score <= 1.0 for score in scores)
 
 
-def test_a_passed_deadline_is_an_error(application: Application) -> None:
+def test_a_passed_deadline_is_an_error(application: Services) -> None:
     """No search begins when its time is over."""
     remember(application, Draft("The otter sleeps."))
 

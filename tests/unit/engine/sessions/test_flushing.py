@@ -14,9 +14,9 @@ from memsvc.domain.memory import Kind, Memory, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.sessions import AutoTrim, NewMessage, OnOpen, Role
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.sessions.service import NewSession
-from memsvc.engine.sessions.trim import TrimOrder
+from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
 
 INPROC: dict[str, Any] = {port: {"backend": "inproc"} for port in ("metadata", "vectors", "lexical", "embedder")}
@@ -26,17 +26,17 @@ FACTS = {"en": "I am allergic to peanuts.", "zh": "我对花生过敏。"}
 
 
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., Application]]:
+def started(tmp_path: Path) -> Iterator[Callable[..., Services]]:
     """Start an engine with settings of sessions; one test may start several, one after another."""
     entered: list[Any] = []
 
-    def start(**sessions: Any) -> Application:
+    def start(**sessions: Any) -> Services:
         while entered:
             entered.pop().__exit__(None, None, None)
         number = len(list(tmp_path.iterdir()))
         settings = load_settings(data_dir=tmp_path / f"{number}", sessions=sessions, **INPROC)
         entered.append(running(settings))
-        application: Application = entered[0].__enter__()
+        application: Services = entered[0].__enter__()
         application.sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS, auto_trim=AutoTrim.NEVER), "")
         return application
 
@@ -45,25 +45,25 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Application]]:
         entered.pop().__exit__(None, None, None)
 
 
-def say(application: Application, *texts: str, role: Role = Role.USER, name: str = "") -> None:
+def say(application: Services, *texts: str, role: Role = Role.USER, name: str = "") -> None:
     messages = [NewMessage(role=role, content=text, name=name, token_count=10) for text in texts]
     application.sessions.appending.append(TALK, messages, "")
 
 
-def kept(application: Application) -> list[Memory]:
+def kept(application: Services) -> list[Memory]:
     """Return what is remembered besides the messages themselves and their summaries."""
     order = Order(OrderField.CREATE_TIME, descending=False)
     found = application.recollect.page(TALK, Selection(), order=order, after=None, limit=100)[0]
     return [memory for memory in found if memory.kind not in {Kind.MESSAGE, Kind.SUMMARY}]
 
 
-def flushed(application: Application) -> int:
+def flushed(application: Services) -> int:
     session = application.sessions.reading.get(TALK).session
     return session.flushed_ordinal
 
 
 @pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
-def test_enough_said_is_flushed(started: Callable[..., Application], fact: str) -> None:
+def test_enough_said_is_flushed(started: Callable[..., Services], fact: str) -> None:
     """Beyond the threshold, and not before; once, and from there on anew."""
     application = started(flush_tokens=30)
     flushing = application.sessions.flushing
@@ -82,7 +82,7 @@ def test_enough_said_is_flushed(started: Callable[..., Application], fact: str) 
     assert (len(kept(application)), flushed(application)) == (1, 4)
 
 
-def test_an_append_has_the_session_flushed(started: Callable[..., Application]) -> None:
+def test_an_append_has_the_session_flushed(started: Callable[..., Services]) -> None:
     """In the background, by the thread that trims: it has ended when the service has."""
     application = started(flush_tokens=5)
 
@@ -95,18 +95,18 @@ def test_an_append_has_the_session_flushed(started: Callable[..., Application]) 
 
 
 @pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
-def test_what_is_trimmed_is_flushed_before(started: Callable[..., Application], fact: str) -> None:
+def test_what_is_trimmed_is_flushed_before(started: Callable[..., Services], fact: str) -> None:
     """However little it is; a setting of 0 leaves it alone."""
     for flush_tokens, contents in ((8_000, [fact]), (0, [])):
         application = started(flush_tokens=flush_tokens)
         say(application, fact, "last")
 
-        application.sessions.trimming.trim(TALK, TrimOrder(target_tokens=0, keep_rounds=1))
+        application.sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1))
 
         assert [memory.content for memory in kept(application)] == contents
 
 
-def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., Application]) -> None:
+def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., Services]) -> None:
     """Whoever is stopped between the two flushes again, and nothing is stored twice."""
     application = started(flush_tokens=1)
     say(application, FACTS["en"], "We decided to use Redis.")
@@ -125,7 +125,7 @@ def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., A
     assert flushed(application) == 2
 
 
-def test_who_said_it_counts_and_secrets_are_replaced(started: Callable[..., Application]) -> None:
+def test_who_said_it_counts_and_secrets_are_replaced(started: Callable[..., Services]) -> None:
     """The agent's deeds are of the agent, tools are not heard, and no key leaves the session."""
     application = started(flush_tokens=1)
     say(application, f"We decided to use the key {KEY} for billing.", name="Ada")
@@ -139,7 +139,7 @@ def test_who_said_it_counts_and_secrets_are_replaced(started: Callable[..., Appl
     assert KEY not in repr(kept(application))
 
 
-def test_a_session_that_is_not_there_is_left_alone(started: Callable[..., Application]) -> None:
+def test_a_session_that_is_not_there_is_left_alone(started: Callable[..., Services]) -> None:
     """It may have been erased since it was to be flushed."""
     application = started(flush_tokens=1)
 

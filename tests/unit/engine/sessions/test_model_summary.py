@@ -12,10 +12,10 @@ from memsvc.bootstrap.app import running
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, ToolCall
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.sessions.reading import MessagePage
 from memsvc.engine.sessions.service import NewSession
-from memsvc.engine.sessions.trim import TrimOrder
+from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, failed
@@ -32,7 +32,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
+def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
     others: dict[str, Any] = dict.fromkeys(("metadata", "vectors", "lexical", "embedder"), INPROC)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
     settings = load_settings(
@@ -47,19 +47,19 @@ def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Application]:
         yield application
 
 
-def spoken(application: Application, *texts: str) -> Memory:
+def spoken(application: Services, *texts: str) -> Memory:
     """Open a session, say the texts, trim all but the last round, and return the summary."""
     sessions = application.sessions
     sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
     messages = [NewMessage(role=Role.USER, content=text) for text in (*texts, "last")]
     sessions.appending.append(TALK, messages, "")
-    trimmed = sessions.trimming.trim(TALK, TrimOrder(target_tokens=0, keep_rounds=1)).value
+    trimmed = sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value
     assert trimmed.archived_messages == len(texts)
     assert trimmed.summary is not None
     return trimmed.summary
 
 
-def test_the_model_sums_up(application: Application, endpoint: Endpoint) -> None:
+def test_the_model_sums_up(application: Services, endpoint: Endpoint) -> None:
     """It reads who said what, without secrets; its words are the summary."""
     endpoint.replies.append(said("用户搬到了里斯本，用 Redis。"))
 
@@ -70,7 +70,7 @@ def test_the_model_sums_up(application: Application, endpoint: Endpoint) -> None
     assert material.splitlines() == ["user: 我搬到了里斯本。", "user: We use Redis, the key is [REDACTED:api-key]."]
 
 
-def test_a_summary_that_is_too_long_is_cut(application: Application, endpoint: Endpoint) -> None:
+def test_a_summary_that_is_too_long_is_cut(application: Services, endpoint: Endpoint) -> None:
     """To the tokens that it may take."""
     endpoint.replies.append(said("Lisbon and Redis. " * 50))
 
@@ -80,14 +80,14 @@ def test_a_summary_that_is_too_long_is_cut(application: Application, endpoint: E
     assert len(summary.content) < 150
 
 
-def test_sentences_are_taken_when_the_model_fails(application: Application, endpoint: Endpoint) -> None:
+def test_sentences_are_taken_when_the_model_fails(application: Services, endpoint: Endpoint) -> None:
     """Nothing is lost with the model."""
     endpoint.replies.append(failed(500))
 
     assert "I moved to Lisbon" in spoken(application, "I moved to Lisbon.").content
 
 
-def test_tool_calls_hold_no_secrets(application: Application) -> None:
+def test_tool_calls_hold_no_secrets(application: Services) -> None:
     """Where secrets are replaced in all that is written, they are in what tools are called with."""
     application.sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
     call = ToolCall(id="1", name="deploy", arguments={"with": [{"key": KEY}], "to": "Lisbon"})

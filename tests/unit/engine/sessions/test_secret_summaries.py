@@ -6,9 +6,9 @@ import pytest
 
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import NewMessage, OnOpen, Role
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.sessions.service import NewSession
-from memsvc.engine.sessions.trim import TrimOrder
+from memsvc.engine.sessions.trim import TrimRequest
 
 TALK = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
@@ -21,14 +21,14 @@ KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
         ("部署账单服务时请使用这个密码，root密码是Abc12345!，周一起生效。", "Abc12345!"),
     ],
 )
-def test_a_summary_holds_no_secret(application: Application, text: str, secret: str) -> None:
+def test_a_summary_holds_no_secret(application: Services, text: str, secret: str) -> None:
     """Neither its text nor its title; the message keeps what was said."""
     sessions = application.sessions
     sessions.opening.create(TALK, NewSession(title=text, on_open=OnOpen.KEEP_OTHERS), "")
     messages = [NewMessage(role=Role.USER, content=content) for content in (text, "last")]
     sessions.appending.append(TALK, messages, "")
 
-    summary = sessions.trimming.trim(TALK, TrimOrder(target_tokens=0, keep_rounds=1)).value.summary
+    summary = sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value.summary
 
     assert summary is not None
     assert "[REDACTED:" in summary.content

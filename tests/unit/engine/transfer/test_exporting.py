@@ -12,7 +12,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Stored
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.user_data.encode import memory_line, vector_part
 from memsvc.engine.user_data.export import PART_BYTES
 from memsvc.testing import factories
@@ -21,7 +21,7 @@ ADA = Scope("ada")
 CONTENTS = ["a", "é" * 60_000, "b" * (PART_BYTES - 700), "c" * (3 * PART_BYTES), "d", "e" * 100_000, "f" * 100_000]
 
 
-def test_a_part_ends_with_a_line_unless_the_line_is_longer(application: Application) -> None:
+def test_a_part_ends_with_a_line_unless_the_line_is_longer(application: Services) -> None:
     """No part is larger than it may be, none is a scrap, and each tells the records that it brings the file to."""
     for content in CONTENTS:
         application.remember.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))

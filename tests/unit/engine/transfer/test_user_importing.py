@@ -13,7 +13,7 @@ import pytest
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import RecordKind
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.engine.user_data import parser
 from memsvc.engine.user_data.importing import UserImport
 from memsvc.engine.user_data.parser import Batch
@@ -24,7 +24,7 @@ CONTENTS = ("The harbour opens at dawn.", "她每天早上喝绿茶。", "A walr
 
 
 @pytest.fixture
-def imported(application: Application, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[Batch]]:
+def imported(application: Services, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[Batch]]:
     """An import for Bob of what Ada has, and its batches of one memory each."""
     monkeypatch.setattr(parser, "BATCH_RECORDS", 1)
     for content in CONTENTS:
@@ -33,7 +33,7 @@ def imported(application: Application, monkeypatch: pytest.MonkeyPatch) -> tuple
     return run, list(_batches(application, run))
 
 
-def _batches(application: Application, run: UserImport) -> Iterator[Batch]:
+def _batches(application: Services, run: UserImport) -> Iterator[Batch]:
     for part in application.exporting.run(ADA, with_vectors=False):
         yield from run.feed(part.data)
     yield from run.finish()
@@ -51,7 +51,7 @@ def test_the_batch_before_is_told(imported: tuple[UserImport, list[Batch]]) -> N
 
 
 def test_the_next_batch_waits_where_it_is_stored(
-    application: Application, imported: tuple[UserImport, list[Batch]]
+    application: Services, imported: tuple[UserImport, list[Batch]]
 ) -> None:
     """While the committer is busy with one, the next lies in its queue already; they keep their order."""
     run, batches = imported
@@ -76,13 +76,13 @@ def test_the_next_batch_waits_where_it_is_stored(
     assert list(CONTENTS[:2]) == _contents(application)
 
 
-def _contents(application: Application) -> list[str]:
+def _contents(application: Services) -> list[str]:
     lines = [line for part in application.exporting.run(BOB, with_vectors=False) for line in part.data.splitlines()]
     return [json.loads(line)["content"] for line in lines[1:-1]]
 
 
 def test_a_batch_that_fails_is_told_with_the_next(
-    application: Application, imported: tuple[UserImport, list[Batch]]
+    application: Services, imported: tuple[UserImport, list[Batch]]
 ) -> None:
     """What kept a batch from being stored is raised once somebody asks for it; those after it are not stored either."""
     run, batches = imported

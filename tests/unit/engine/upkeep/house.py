@@ -12,12 +12,12 @@ from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
-from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Mode, Order, SearchQuery, Selection
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.services import Application
+from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.unit.engine.newest import newest_position
 from tests.unit.engine.write.desk import Clock
@@ -31,7 +31,7 @@ BOB = Scope("bob")
 class House:
     """An engine, and what tests of upkeep do with it."""
 
-    application: Application
+    application: Services
     clock: Clock
 
     def create(self, content: str, scope: Scope = ADA, **fields: Any) -> Memory:
@@ -59,7 +59,7 @@ class House:
         return restore(memory.scope, memory.id, expected_revision=0, options=WriteOptions()).memory
 
     def run(
-        self, *kinds: UpkeepStep, area: Area = EVERYBODY, doing: Doing = Doing.PERFORM
+        self, *kinds: UpkeepStep, area: Area = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
     ) -> tuple[list[Due], UpkeepProgress]:
         """Run upkeep; return all changes and how it ended."""
         told = list(self.application.maintenance.run(area, kinds, doing))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.maintenance import Area, Doing, Reason, UpkeepStep
+from memsvc.domain.maintenance import Area, MaintenancePlan, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from tests.unit.engine.upkeep.house import ADA, BOB, House, open_house
@@ -94,7 +94,7 @@ def test_what_is_unread_makes_room_first(tmp_path: Path) -> None:
         new = house.create("n" * 10)
         house.clock.advance(seconds=1)
 
-        foretold, _ = house.run(ARCHIVE, doing=Doing.DRY_RUN)
+        foretold, _ = house.run(ARCHIVE, doing=MaintenancePlan.DRY_RUN)
         changes, _ = house.run(ARCHIVE)
 
         assert [one.memory_id for one in changes] == [old.id]
@@ -109,7 +109,7 @@ def test_a_limit_that_takes_many_parts(tmp_path: Path) -> None:
             for number in range(450):
                 house.create(f"{number:010}", Scope(user))
 
-        foretold, _ = house.run(ARCHIVE, doing=Doing.DRY_RUN)
+        foretold, _ = house.run(ARCHIVE, doing=MaintenancePlan.DRY_RUN)
         changes, end = house.run(ARCHIVE)
 
         assert foretold == changes

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.maintenance import EVERYBODY, Area, Doing, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, MaintenancePlan, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.upkeep.house import ADA, House, open_house
@@ -77,7 +77,7 @@ def _maintained(house: House) -> None:
     """Run all steps; a dry run just before says the very same. What is merged depends on what the others put away."""
     *others, last = UpkeepStep
     for kinds in (others, [last]):
-        foretold = list(house.application.maintenance.run(EVERYBODY, kinds, Doing.DRY_RUN))
+        foretold = list(house.application.maintenance.run(EVERYBODY, kinds, MaintenancePlan.DRY_RUN))
         changes, end = house.run(*kinds)
 
         skipped = sum(tally.skipped for tally in end.tallies.values())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.maintenance import Doing, Reason, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import MaintenancePlan, Reason, Tally, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions
@@ -101,13 +101,13 @@ def test_what_another_memory_says_is_not_due(house: House) -> None:
     house.read(second, 5)
     twin = twin_of(house, first)
 
-    foretold, _ = house.run(PROMOTE, doing=Doing.DRY_RUN)
+    foretold, _ = house.run(PROMOTE, doing=MaintenancePlan.DRY_RUN)
     changes, end = house.run(PROMOTE)
 
     assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [first.id, second.id]
     assert (tally(end).due, tally(end).changed, tally(end).skipped, tally(end).is_complete) == (2, 2, 0, True)
     assert house.now(twin).status is Status.ACTIVE
-    assert house.run(PROMOTE, doing=Doing.DRY_RUN)[0] == []
+    assert house.run(PROMOTE, doing=MaintenancePlan.DRY_RUN)[0] == []
 
 
 def test_what_stands_beside_a_promoted_memory_is_not_due(house: House) -> None:
@@ -117,7 +117,7 @@ def test_what_stands_beside_a_promoted_memory_is_not_due(house: House) -> None:
     house.run(PROMOTE)
     twin_of(house, note)
 
-    for doing in (Doing.DRY_RUN, Doing.PERFORM, Doing.PERFORM):
+    for doing in (MaintenancePlan.DRY_RUN, MaintenancePlan.PERFORM, MaintenancePlan.PERFORM):
         changes, end = house.run(PROMOTE, doing=doing)
         assert (changes, tally(end).due, tally(end).skipped, tally(end).is_complete) == ([], 0, 0, True)
 
@@ -130,7 +130,7 @@ def test_of_several_that_none_claims_one_is_due(house: House, part: int, monkeyp
     twins = [twin_of(house, holder), twin_of(house, holder)]
     house.application.revise.delete(ADA, holder.id, hard=False, expected_revision=0, options=WriteOptions())
 
-    foretold, _ = house.run(PROMOTE, doing=Doing.DRY_RUN)
+    foretold, _ = house.run(PROMOTE, doing=MaintenancePlan.DRY_RUN)
     changes, end = house.run(PROMOTE)
 
     assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [twins[0].id]
@@ -145,7 +145,7 @@ def test_what_ends_in_the_same_run_is_in_nobodys_way(house: House, is_work: bool
     twin = twin_of(house, ending)
     house.clock.advance(days=1)
 
-    foretold, _ = house.run(UpkeepStep.EXPIRE, PROMOTE, doing=Doing.DRY_RUN)
+    foretold, _ = house.run(UpkeepStep.EXPIRE, PROMOTE, doing=MaintenancePlan.DRY_RUN)
     changes, end = house.run(UpkeepStep.EXPIRE, PROMOTE)
 
     assert [one.memory_id for one in foretold] == [one.memory_id for one in changes] == [ending.id, twin.id]

@@ -15,13 +15,13 @@ from memsvc.domain.errors import (
     ErasureRunningError,
     MaintenanceRunningError,
 )
-from memsvc.domain.maintenance import EVERYBODY, Area, Doing, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Reason, UpkeepStep
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
 from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
 from memsvc.engine.maintenance.step import Applied, Part, Step
-from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.engine.runtime.leader_lease import TERM, Leading
+from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from memsvc.ports.leases import Leases
 from tests.unit.engine.upkeep.house import House, open_house
 from tests.unit.engine.write.desk import Clock, open_desk
@@ -45,7 +45,7 @@ def test_a_dry_run_lists_exactly_what_a_run_changes(house: House) -> None:
     filled(house)
     before = house.application.statistics.of(Scope("ada", "apollo")).counts
 
-    foretold, end = house.run(doing=Doing.DRY_RUN)
+    foretold, end = house.run(doing=MaintenancePlan.DRY_RUN)
 
     assert house.application.statistics.of(Scope("ada", "apollo")).counts == before
     assert {step: (tally.due, tally.changed) for step, tally in end.tallies.items()} == {
@@ -73,7 +73,7 @@ def test_a_run_does_no_more_than_it_may(tmp_path: Path) -> None:
 
         ended = []
         for expected in (3, 3, 1, 0):
-            foretold, _ = house.run(EXPIRE, doing=Doing.DRY_RUN)
+            foretold, _ = house.run(EXPIRE, doing=MaintenancePlan.DRY_RUN)
             changes, end = house.run(EXPIRE)
             assert (len(changes), foretold) == (expected, changes)
             ended.append(end.tallies[EXPIRE].is_complete)
@@ -84,7 +84,7 @@ def test_a_run_that_is_left_goes_on_the_next_time(house: House) -> None:
     """Whole parts are done or not at all, and the next run may begin at once."""
     for number in range(120):
         house.create(f"Note {number}.", expire_time=house.clock())
-    steps = house.application.maintenance.run(EVERYBODY, (), Doing.PERFORM)
+    steps = house.application.maintenance.run(EVERYBODY, (), MaintenancePlan.PERFORM)
     done = 0
     while not done:
         done = len(next(steps).changes)
@@ -97,12 +97,12 @@ def test_a_run_that_is_left_goes_on_the_next_time(house: House) -> None:
 
 def test_one_run_at_a_time(house: House) -> None:
     """A second one is refused while the first is under way; a dry run is not."""
-    running = house.application.maintenance.run(EVERYBODY, (), Doing.PERFORM)
+    running = house.application.maintenance.run(EVERYBODY, (), MaintenancePlan.PERFORM)
     next(running)
 
     with pytest.raises(MaintenanceRunningError):
         house.run()
-    assert house.run(doing=Doing.DRY_RUN)[0] == []
+    assert house.run(doing=MaintenancePlan.DRY_RUN)[0] == []
     running.close()
     assert house.run()[0] == []
 
@@ -159,10 +159,10 @@ class Refused(Counting):
         return Applied(tuple(due))
 
 
-def maintenance(leases: Leases, clock: Clock, *steps: Step) -> tuple[Maintenance, Leading, Performance]:
+def maintenance(leases: Leases, clock: Clock, *steps: Step) -> tuple[Maintenance, LeaderElection, LatencyStats]:
     """Return what runs *steps*."""
     names = iter("abc")
-    leading, performance = Leading(leases, clock, lambda: next(names)), Performance(clock)
+    leading, performance = LeaderElection(leases, clock, lambda: next(names)), LatencyStats(clock)
     run = Maintenance(steps, leading, Measures(performance), clock, Bounds(), flush_accesses=lambda: None)
     return run, leading, performance
 
@@ -174,13 +174,13 @@ def test_a_step_that_fails_does_not_hinder_the_others(tmp_path: Path) -> None:
         leases = desk.store.leases
         run, _, performance = maintenance(leases, clock, Counting(), Failing())
 
-        *_, end = run.run(EVERYBODY, (), Doing.PERFORM)
+        *_, end = run.run(EVERYBODY, (), MaintenancePlan.PERFORM)
 
         assert "cannot be reached" in end.tallies[EXPIRE].failure
         assert (end.tallies[ARCHIVE].changed, end.tallies[ARCHIVE].failure) == (2, "")
         assert {one.layer: one.durations.errors for one in performance.report()} == {"archive": 0, "expire": 1}
         with pytest.raises(CapabilityMissingError):
-            next(run.run(EVERYBODY, (PROMOTE,), Doing.PERFORM))
+            next(run.run(EVERYBODY, (PROMOTE,), MaintenancePlan.PERFORM))
 
 
 def test_a_user_who_is_being_erased_does_not_hinder_the_others(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_user_who_is_being_erased_does_not_hinder_the_others(tmp_path: Path) -
     with open_desk("inproc", tmp_path, clock) as desk:
         run, _, _ = maintenance(desk.store.leases, clock, Refused())
 
-        told = list(run.run(EVERYBODY, (), Doing.PERFORM))
+        told = list(run.run(EVERYBODY, (), MaintenancePlan.PERFORM))
 
         assert [one.scope.user_id for progress in told for one in progress.changes] == ["user 0", "user 2", "user 3"]
         tally = told[-1].tallies[ARCHIVE]
@@ -205,11 +205,11 @@ def test_a_leader_that_is_gone_is_succeeded(tmp_path: Path) -> None:
         assert leases.take("maintenance", holder="gone", now=clock(), until=clock() + TERM)
         clock.advance(seconds=TERM.total_seconds() - 1)
         with pytest.raises(MaintenanceRunningError):
-            list(run.run(EVERYBODY, (), Doing.PERFORM))
+            list(run.run(EVERYBODY, (), MaintenancePlan.PERFORM))
         assert leading.last_end() is None
 
         clock.advance(seconds=1)
-        list(run.run(EVERYBODY, (), Doing.PERFORM))
+        list(run.run(EVERYBODY, (), MaintenancePlan.PERFORM))
         assert leading.last_end() == clock()
 
 
@@ -220,7 +220,7 @@ def test_who_lost_the_leadership_stops(tmp_path: Path) -> None:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock, Counting())
         for is_succeeded in (False, True):
-            running = run.run(EVERYBODY, (), Doing.PERFORM)
+            running = run.run(EVERYBODY, (), MaintenancePlan.PERFORM)
             while not next(running).changes:
                 pass
             clock.advance(seconds=TERM.total_seconds())
@@ -241,9 +241,9 @@ def test_only_a_whole_run_counts_for_the_clock(tmp_path: Path) -> None:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock, Counting(), Failing())
         for area, kinds, doing in (
-            (Area("x"), (), Doing.PERFORM),
-            (EVERYBODY, (ARCHIVE,), Doing.PERFORM),
-            (EVERYBODY, (), Doing.DRY_RUN),
+            (Area("x"), (), MaintenancePlan.PERFORM),
+            (EVERYBODY, (ARCHIVE,), MaintenancePlan.PERFORM),
+            (EVERYBODY, (), MaintenancePlan.DRY_RUN),
         ):
             list(run.run(area, kinds, doing))
             assert leading.last_end() is None

@@ -8,16 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from memsvc.domain.maintenance import EVERYBODY, Doing, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepStep
 from memsvc.domain.memory import Status
 from memsvc.engine.maintenance.expire_step import Expire
 from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
 from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, Schedule, Timetable
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.reminding import Reminding
-from memsvc.engine.records.memory_builder import Drafting
-from memsvc.engine.runtime.latency_stats import Performance
-from memsvc.engine.runtime.leader_lease import TERM, Leading
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.reminding import ReminderDetector
+from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from tests.unit.engine.write.desk import DIMENSION, MODEL, Clock, Desk, open_desk
 
 HOUR = timedelta(hours=1)
@@ -29,13 +29,17 @@ def replica(
 ) -> Iterator[tuple[Desk, Schedule]]:
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
     with open_desk("sql", directory, clock) as desk:
-        drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
+        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
         step = Expire(
-            desk.store.upkeep, desk.writing.committer, Recording(drafting, desk.store.feed), Reminding(), clock
+            desk.store.upkeep,
+            desk.writing.committer,
+            RecordBuilder(drafting, desk.store.feed),
+            ReminderDetector(),
+            clock,
         )
         numbers = iter(range(100))
-        leading = Leading(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
-        runs = Maintenance([step], leading, Measures(Performance(clock)), clock, Bounds(), flush_accesses=lambda: None)
+        leading = LeaderElection(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
+        runs = Maintenance([step], leading, Measures(LatencyStats(clock)), clock, Bounds(), flush_accesses=lambda: None)
         timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
         yield desk, Schedule(runs, leading, timetable, clock, Random(7))
 
@@ -79,7 +83,7 @@ def test_two_processes_do_not_do_it_twice(tmp_path: Path) -> None:
     clock = Clock()
     with replica(tmp_path, clock, "a") as (_, first), replica(tmp_path, clock, "b") as (_, second):
         clock.advance(hours=1)
-        running = first._maintenance.run(EVERYBODY, (), Doing.PERFORM)
+        running = first._maintenance.run(EVERYBODY, (), MaintenancePlan.PERFORM)
         next(running)
         assert second.look() is None
         list(running)

@@ -13,9 +13,9 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
 from memsvc.domain.write_requests import Patch, WriteOptions
-from memsvc.engine.vault.filesystem import VaultFolder
+from memsvc.engine.vault.filesystem import VaultFilesystem
 from memsvc.engine.vault.merging import KeepBoth
-from memsvc.engine.vault.note_import import Desk, Taking
+from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.engine.vault.sync import SyncPlan
 from memsvc.engine.vault.vault import Vault, assembled
 from tests.unit.engine.write.desk import Desk as WriteDesk
@@ -30,8 +30,8 @@ class Bench:
 
     root: Path
     writes: WriteDesk
-    desk: Desk
-    taking: Taking
+    desk: VaultContext
+    taking: NoteImporter
     vault: Vault
 
     def put(self, path: str, data: bytes | str) -> str:
@@ -87,15 +87,15 @@ class Bench:
 def open_bench(directory: Path, backend: str = "inproc") -> Iterator[Bench]:
     """Open a vault; the same directory again is the same vault where the backend keeps any data."""
     with open_desk(backend, directory / "data") as writes:
-        folder = VaultFolder(directory / "vault")
+        folder = VaultFilesystem(directory / "vault")
         vault_id = folder.prepare()
         store = writes.store
         if store.vault.state() is None:
             store.vault.begin(vault_id)
         parts = writes.writing
-        desk = Desk(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
+        desk = VaultContext(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
         vault = assembled(desk, store.feed, KeepBoth())
-        yield Bench(folder.root, writes, desk, Taking(desk, KeepBoth()), vault)
+        yield Bench(folder.root, writes, desk, NoteImporter(desk, KeepBoth()), vault)
 
 
 def place(memory: Memory) -> str:

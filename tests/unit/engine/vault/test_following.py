@@ -11,7 +11,7 @@ from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault import note_export
-from memsvc.engine.vault.filesystem import VaultFolder, VaultGoneError
+from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
 from memsvc.engine.vault.outbox_follower import ChangesLostError
 from memsvc.text.front_matter import read_note
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench, place
@@ -191,7 +191,7 @@ def test_an_unknown_folder_deletes_nothing(bench: Bench) -> None:
     with pytest.raises(VaultGoneError):
         bench.vault.follow()
 
-    VaultFolder(bench.root).prepare()
+    VaultFilesystem(bench.root).prepare()
     assert bench.synced() == {"WRITTEN": 2}
     assert bench.memory(made.id).status is Status.ACTIVE
 

@@ -9,14 +9,14 @@ from types import MappingProxyType
 import pytest
 
 from memsvc.domain.memory import Layer
-from memsvc.engine.vault.filesystem import VaultFolder, digest_of
+from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.engine.vault.three_way import ThreeWay
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 
 NOTE = f"{BASE}/long_term/note.md"
 
 
-class HurriedFolder(VaultFolder):
+class HurriedFolder(VaultFilesystem):
     """A folder in which a person is quicker than the service: it waits for them before it puts files in place."""
 
     def __init__(self, root: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_file_that_is_removed_with_its_memory(bench: Bench) -> None:
 
 def test_only_what_is_expected_is_written_over(tmp_path: Path) -> None:
     """Nothing, a file of a digest, or anything."""
-    folder = VaultFolder(tmp_path)
+    folder = VaultFilesystem(tmp_path)
     folder.write_all([("a.md", b"one"), ("b.md", b"one")])
 
     kept = folder.write_all(

@@ -17,12 +17,12 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
-from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
-from memsvc.engine.vault.note_import import Taking
-from memsvc.engine.vault.noticing import Noticing
+from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
+from memsvc.engine.vault.note_import import NoteImporter
+from memsvc.engine.vault.noticing import ChangeHandler
 from memsvc.engine.vault.three_way import ThreeWay
-from memsvc.engine.vault.tree import look
-from memsvc.engine.vault.troubles import VaultTroubles
+from memsvc.engine.vault.tree import scan
+from memsvc.engine.vault.troubles import VaultWarnings
 from memsvc.engine.vault.watcher import Watcher
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 from tests.unit.engine.vault.held_clock import HeldClock
@@ -38,7 +38,7 @@ class House:
     """A vault that is watched."""
 
     bench: Bench
-    troubles: VaultTroubles
+    troubles: VaultWarnings
     taken: list[Taken] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     clock: HeldClock = field(default_factory=HeldClock)
@@ -76,10 +76,10 @@ class House:
 @contextmanager
 def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watcher]:
     bench = house.bench
-    taking = Taking(bench.desk, ThreeWay(), house.tell)
-    manner = Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05)
-    watcher = Watcher(bench.root, Noticing(taking.take_all), manner, house.clock)
-    watcher.start(look(bench.root).files)
+    taking = NoteImporter(bench.desk, ThreeWay(), house.tell)
+    manner = WatchConfig(mode, debounce_seconds=QUIET, poll_seconds=0.05)
+    watcher = Watcher(bench.root, ChangeHandler(taking.take_all), manner, house.clock)
+    watcher.start(scan(bench.root).files)
     try:
         assert watcher.wait_ready(PATIENCE_SECONDS)
         yield watcher
@@ -91,7 +91,7 @@ def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watch
 def quiet_house(tmp_path: Path) -> Iterator[House]:
     """A vault that nobody watches yet."""
     with open_bench(tmp_path, "sql") as bench:
-        yield House(bench, VaultTroubles())
+        yield House(bench, VaultWarnings())
 
 
 @pytest.fixture
@@ -307,13 +307,13 @@ def test_what_happened_while_nobody_watched_is_taken_at_the_start(quiet_house: H
     house = quiet_house
     with _watched(house):
         made = {name: house.made(f"{BASE}/long_term/{name}.md", f"{name}.\n") for name in ("edit", "gone", "move")}
-    before = look(house.bench.root).files
+    before = scan(house.bench.root).files
     _edit(house, f"{BASE}/long_term/edit.md", "edit.", "edited.")
     (house.bench.root / f"{BASE}/long_term/gone.md").unlink()
     (house.bench.root / f"{BASE}/long_term/move.md").rename(house.bench.root / f"{BASE}/long_term/moved.md")
     house.bench.put(f"{BASE}/long_term/new.md", "new.\n")
-    taking = Taking(house.bench.desk, ThreeWay(), house.tell)
-    watcher = Watcher(house.bench.root, Noticing(taking.take_all), Manner(debounce_seconds=QUIET))
+    taking = NoteImporter(house.bench.desk, ThreeWay(), house.tell)
+    watcher = Watcher(house.bench.root, ChangeHandler(taking.take_all), WatchConfig(debounce_seconds=QUIET))
     watcher.start(before)
     try:
         house.wait(f"{BASE}/long_term/edit.md", VaultAction.UPDATED)
@@ -358,7 +358,7 @@ def _git(root: Path, *arguments: str) -> None:
 
 def test_a_conflict_is_told_until_the_file_is_edited() -> None:
     """Looking at the file again does not settle it."""
-    troubles = VaultTroubles()
+    troubles = VaultWarnings()
     troubles.note(Taken(NOTE, VaultAction.CONFLICT, detail="The other side lies beside."))
     troubles.note(Taken(NOTE, VaultAction.UNCHANGED))
     before = [notice.code for notice in troubles.of(ADA)]
@@ -369,7 +369,7 @@ def test_a_conflict_is_told_until_the_file_is_edited() -> None:
 
 def test_troubles_name_only_the_files_of_their_user() -> None:
     """And to an operator how many there are."""
-    troubles = VaultTroubles()
+    troubles = VaultWarnings()
     for number in range(12):
         troubles.note(Taken(f"{BASE}/long_term/{number:02}.md", VaultAction.INVALID, line=3, detail="Bad."))
     troubles.note(Taken("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))

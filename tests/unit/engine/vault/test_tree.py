@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.engine.vault.tree import TreeMissingError, differences, look, mark_of, open_inside
+from memsvc.engine.vault.tree import TreeMissingError, mark_of, open_inside, scan, tree_differences
 
 
 def test_memories_and_folders_are_seen(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_memories_and_folders_are_seen(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("text")
 
-    seen = look(tmp_path)
+    seen = scan(tmp_path)
 
     assert sorted(seen.files) == ["a/b/y.md", "x.md"]
     assert (seen.folders[0], sorted(seen.folders)) == ("", ["", "a", "a/b"])
@@ -38,7 +38,7 @@ def test_links_are_neither_files_nor_folders(tmp_path: Path) -> None:
     }.items():
         (vault / name).symlink_to(target)
 
-    seen = look(vault)
+    seen = scan(vault)
 
     assert (sorted(seen.files), seen.folders) == (["x.md"], ("",))
     assert [mark_of(vault, path) for path in ("file.md", "inner.md", "folder/secret.md", "circle/x.md")] == [None] * 4
@@ -63,7 +63,7 @@ def test_pipes_and_folders_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "folder.md").mkdir()
 
-    seen = look(tmp_path)
+    seen = scan(tmp_path)
 
     assert seen.files == {}
     assert mark_of(tmp_path, "pipe.md") is mark_of(tmp_path, "folder.md") is None
@@ -73,7 +73,7 @@ def test_differences_are_what_came_went_or_changed(tmp_path: Path) -> None:
     """Also a file of the same length and time whose modification time was set back."""
     for name in ("same", "longer", "back", "gone"):
         (tmp_path / f"{name}.md").write_text("text")
-    before = look(tmp_path).files
+    before = scan(tmp_path).files
     old = (tmp_path / "back.md").stat()
     (tmp_path / "back.md").write_text("TEXT")
     os.utime(tmp_path / "back.md", ns=(old.st_atime_ns, old.st_mtime_ns))
@@ -81,10 +81,10 @@ def test_differences_are_what_came_went_or_changed(tmp_path: Path) -> None:
     (tmp_path / "gone.md").unlink()
     (tmp_path / "new.md").write_text("text")
 
-    assert differences(before, look(tmp_path).files) == {"longer.md", "back.md", "gone.md", "new.md"}
+    assert tree_differences(before, scan(tmp_path).files) == {"longer.md", "back.md", "gone.md", "new.md"}
 
 
 def test_a_vault_that_is_not_there_is_not_an_empty_one(tmp_path: Path) -> None:
     """It raises, so that nobody takes all for deleted."""
     with pytest.raises(TreeMissingError):
-        look(tmp_path / "vault")
+        scan(tmp_path / "vault")

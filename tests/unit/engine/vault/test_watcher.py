@@ -14,8 +14,8 @@ import pytest
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.engine.vault import watcher as watching
 from memsvc.engine.vault.events import Told
-from memsvc.engine.vault.manner import Manner, WatchMode, WatchState
-from memsvc.engine.vault.tree import look
+from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
+from memsvc.engine.vault.tree import scan
 from memsvc.engine.vault.watcher import Watcher
 from tests.unit.engine.vault.held_clock import HeldClock
 from tests.until import PATIENCE_SECONDS, until
@@ -62,9 +62,9 @@ class Notes:
 def watched(root: Path, mode: WatchMode = WatchMode.EVENTS, **given: float) -> Iterator[tuple[Watcher, Notes]]:
     """Watch *root* from how it lies there now."""
     notes = Notes()
-    manner = Manner(mode, debounce_seconds=QUIET, poll_seconds=0.05, **given)
+    manner = WatchConfig(mode, debounce_seconds=QUIET, poll_seconds=0.05, **given)
     watcher = Watcher(root, notes, manner, notes.clock)
-    watcher.start(look(root).files)
+    watcher.start(scan(root).files)
     try:
         assert watcher.wait_ready(PATIENCE_SECONDS)
         yield watcher, notes
@@ -229,12 +229,12 @@ def test_a_file_that_becomes_a_link_is_gone(root: Path) -> None:
 
 def test_what_changed_before_the_start_is_found(root: Path, mode: WatchMode) -> None:
     """Edits, deletions and new files of the time when nobody watched are handed over."""
-    before = look(root).files
+    before = scan(root).files
     (root / "y.md").unlink()
     (root / "a" / "x.md").write_text("edited")
     (root / "new.md").write_text("new")
     notes = Notes()
-    watcher = Watcher(root, notes, Manner(mode, debounce_seconds=QUIET))
+    watcher = Watcher(root, notes, WatchConfig(mode, debounce_seconds=QUIET))
     watcher.start(before)
     try:
         handed = notes.wait(("present", "a/x.md"), ("present", "new.md"), ("gone", "y.md"))

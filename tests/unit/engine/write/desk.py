@@ -13,17 +13,17 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
-from memsvc.engine.commit.group_committer import Committer
-from memsvc.engine.commit.idempotency import Requests
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.memories.bulk_import import Importing
-from memsvc.engine.memories.create import Remember
-from memsvc.engine.memories.lookup import Recollect
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.memories.update import Revise
-from memsvc.engine.memories.upsert import Placing
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.create import MemoryCreator
+from memsvc.engine.memories.lookup import MemoryReader
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.memories.upsert import Upserter
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
@@ -55,10 +55,10 @@ class Clock:
 class Writing:
     """The write path, put together."""
 
-    committer: Committer
+    committer: GroupCommitter
     accesses: AccessCounts
-    remember: Remember
-    revise: Revise
+    remember: MemoryCreator
+    revise: MemoryUpdater
     importing: Importing
     supersede: Supersede
     resolve: Resolve
@@ -70,7 +70,7 @@ class Desk:
 
     store: MetadataStore
     writing: Writing
-    recollect: Recollect
+    recollect: MemoryReader
     clock: Clock
 
     def create(self, content: str, scope: Scope = ADA, *, request_id: str = "", **fields: Any) -> Written:
@@ -94,24 +94,24 @@ def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iter
     with spec.open(spec.settings(), BackendContext(directory, clock)) as store:
         writing = _assembled(store, clock)
         try:
-            yield Desk(store, writing, Recollect(store.memories, writing.accesses), clock)
+            yield Desk(store, writing, MemoryReader(store.memories, writing.accesses), clock)
             writing.accesses.flush()
         finally:
             writing.committer.close()
 
 
 def _assembled(store: MetadataStore, clock: Clock) -> Writing:
-    committer = Committer(store)
+    committer = GroupCommitter(store)
     accesses = AccessCounts(committer, clock)
-    drafting = Drafting(model=MODEL, dimension=DIMENSION, now=clock)
-    recording = Recording(drafting, store.feed)
-    placing = Placing(drafting, recording)
-    requests = Requests(committer, store.memories, store.conflicts)
+    drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
+    recording = RecordBuilder(drafting, store.feed)
+    placing = Upserter(drafting, recording)
+    requests = IdempotentExecutor(committer, store.memories, store.conflicts)
     return Writing(
         committer=committer,
         accesses=accesses,
-        remember=Remember(drafting, placing, requests, accesses),
-        revise=Revise(drafting, recording, requests, store.memories, clock),
+        remember=MemoryCreator(drafting, placing, requests, accesses),
+        revise=MemoryUpdater(drafting, recording, requests, store.memories, clock),
         importing=Importing(committer, drafting, placing, accesses),
         supersede=Supersede(drafting, recording, requests, store.memories),
         resolve=Resolve(drafting, recording, requests, store),

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
-from memsvc.engine.commit.group_committer import Committer
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import Record, Transaction, UniquenessRaceError
 from memsvc.testing.factories import memory
 from tests.unit.engine.write.desk import Desk
@@ -30,7 +30,7 @@ def _insert(content: str) -> Record:
     return Record(memory(content))
 
 
-def _queue_up(committer: Committer, count: int) -> None:
+def _queue_up(committer: GroupCommitter, count: int) -> None:
     pause = threading.Event()
     while committer.waiting < count:
         pause.wait(0.001)

@@ -12,12 +12,12 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.testing.factories import NOW
 
 SCOPE = Scope("ada", project_id="apollo", agent_id="scout", session_id="s1", tenant_id="t")
 LONG = "# Notes\n\n" + "\n\n".join(f"Paragraph {number} tells about the harbour of Lisbon." for number in range(200))
-drafting = Drafting(model="toy", dimension=2, now=lambda: NOW, random=bytes)
+drafting = MemoryBuilder(model="toy", dimension=2, now=lambda: NOW, random=bytes)
 
 
 def prepared(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:

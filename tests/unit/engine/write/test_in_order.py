@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from memsvc.engine.commit.group_committer import Committed, Committer
-from memsvc.engine.memories.in_order import InOrder
+from memsvc.engine.commit.group_committer import Committed, GroupCommitter
+from memsvc.engine.memories.in_order import CommitPipeline
 from memsvc.ports.metadata import Transaction, UniquenessRaceError
 from tests.unit.engine.write.desk import Desk
 
@@ -25,7 +25,9 @@ def failing(_transaction: Transaction, _before: list[int] | None) -> list[int]:
     raise LookupError
 
 
-def put_together(committer: Committer, works: InOrder[list[int]], *both: Work) -> Future[Committed[list[int]] | None]:
+def put_together(
+    committer: GroupCommitter, works: CommitPipeline[list[int]], *both: Work
+) -> Future[Committed[list[int]] | None]:
     """Put two works while the committer is at another one, so that they become one transaction.
 
     Return what the second call of `put` comes to.
@@ -48,12 +50,12 @@ def put_together(committer: Committer, works: InOrder[list[int]], *both: Work) -
 
 
 @pytest.fixture
-def works(desk: Desk) -> InOrder[list[int]]:
+def works(desk: Desk) -> CommitPipeline[list[int]]:
     """Works at a real store."""
-    return InOrder(desk.writing.committer)
+    return CommitPipeline(desk.writing.committer)
 
 
-def test_each_goes_on_from_the_one_before(works: InOrder[list[int]]) -> None:
+def test_each_goes_on_from_the_one_before(works: CommitPipeline[list[int]]) -> None:
     """A call tells what the work before came to, once; the last is told at the end."""
     assert works.settle() is None
     assert works.put(adding(1)) is None
@@ -73,7 +75,7 @@ def test_each_goes_on_from_the_one_before(works: InOrder[list[int]]) -> None:
 @pytest.mark.parametrize("is_one_transaction", [True, False], ids=["one transaction", "one after the other"])
 def test_nothing_is_done_after_a_failure(
     desk: Desk,
-    works: InOrder[list[int]],
+    works: CommitPipeline[list[int]],
     is_one_transaction: bool,  # noqa: FBT001 - a case
 ) -> None:
     """Those that were queued already fail as the one before did, whether it is over by then or not."""
@@ -101,7 +103,7 @@ def test_nothing_is_done_after_a_failure(
     assert [5] == begun_anew.value
 
 
-def test_a_transaction_that_is_repeated_repeats_them_in_order(desk: Desk, works: InOrder[list[int]]) -> None:
+def test_a_transaction_that_is_repeated_repeats_them_in_order(desk: Desk, works: CommitPipeline[list[int]]) -> None:
     """A lost race voids all works of a transaction; each is run again after the one that it follows."""
     runs: list[int] = []
 

@@ -11,10 +11,10 @@ import pytest
 from memsvc.domain.file_refs import ref_from
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from memsvc.engine.commit.idempotency import Requests
+from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.memories.append import Append
-from memsvc.engine.memories.recording import Recording
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 
@@ -80,9 +80,9 @@ def test_writing_under_a_key_again_follows_the_new_content(desk: Desk) -> None:
 
 def test_an_append_adds_what_it_refers_to(desk: Desk) -> None:
     """To those that are there."""
-    drafting = Drafting(model=MODEL, dimension=DIMENSION, now=desk.clock)
-    requests = Requests(desk.writing.committer, desk.store.memories, desk.store.conflicts)
-    recording = Recording(drafting, desk.store.feed)
+    drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+    requests = IdempotentExecutor(desk.writing.committer, desk.store.memories, desk.store.conflicts)
+    recording = RecordBuilder(drafting, desk.store.feed)
     append = Append(drafting, recording, requests, desk.store.memories, desk.clock)
 
     append.append(ADA, "daily/2026-02-06", "上午 `artifact:a`", separator=None, options=WriteOptions())

@@ -10,8 +10,8 @@ import pytest
 from memsvc.domain.memory import Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.memories.reminding import Reminding
-from memsvc.engine.records.memory_builder import Drafting
+from memsvc.engine.memories.reminding import ReminderDetector
+from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import open_desk
 
@@ -30,7 +30,7 @@ SAID = "Mom's birthday is March 5."
 def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
     """Not what was merely said, holds for everybody, is private, or comes from a tool or a document."""
     scope = Scope("ada", session_id="s")
-    drafting = Drafting(model="m", dimension=1, now=lambda: NOW)
+    drafting = MemoryBuilder(model="m", dimension=1, now=lambda: NOW)
 
     assert drafting.prepare(scope, Draft(SAID)).record.memory.reminder is not None
     assert drafting.prepare(scope, Draft(SAID, **fields)).record.memory.reminder is None
@@ -38,7 +38,7 @@ def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
 
 def test_looking_can_be_turned_off() -> None:
     """By the settings."""
-    drafting = Drafting(model="m", dimension=1, now=lambda: NOW, reminding=Reminding(is_on=False))
+    drafting = MemoryBuilder(model="m", dimension=1, now=lambda: NOW, reminding=ReminderDetector(is_on=False))
 
     assert drafting.prepare(Scope("ada"), Draft(SAID)).record.memory.reminder is None
 
