@@ -10,7 +10,7 @@ from uuid import uuid4
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.request_types import ConflictPolicy, ConflictState, MemoryFields, Resolution, WaitFor
-from memsvc.v1 import conflicts_pb2 as pb
+from memsvc.v1 import conflicts_pb2
 from memsvc.v1 import memory_service_pb2 as memories
 from memsvc.v1 import types_pb2 as types
 
@@ -31,14 +31,14 @@ class Conflicts(Connected):
         request_id: str = "",
         timeout: float | None = None,
         **fields: Unpack[MemoryFields],
-    ) -> pb.SupersedeMemoryResponse:
+    ) -> conflicts_pb2.SupersedeMemoryResponse:
         """Put a new memory with this *content*, or the one whose id is *by*, in the place of an old one.
 
         The old one becomes DEPRECATED. A new one has its key, layer, kind, category, title, tags, importance and tier
         where it is given none.
         """
         new = types.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
-        request = pb.SupersedeMemoryRequest(
+        request = conflicts_pb2.SupersedeMemoryRequest(
             scope=self.scope,
             id=memory_id,
             memory=new,
@@ -63,12 +63,12 @@ class Conflicts(Connected):
         memory_id: str = "",
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[pb.Conflict, None]:
+    ) -> AsyncGenerator[conflicts_pb2.Conflict, None]:
         """Yield the conflicts in one of *states*, the newest first, page by page; of one memory when named.
 
         The timeout holds for each page.
         """
-        request = pb.ListConflictsRequest(
+        request = conflicts_pb2.ListConflictsRequest(
             scope=self.scope,
             states=[to_proto.named("states", state) for state in states],
             memory_id=memory_id,
@@ -86,9 +86,9 @@ class Conflicts(Connected):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.ResolveConflictResponse:
+    ) -> conflicts_pb2.ResolveConflictResponse:
         """Settle an open conflict: CONFIRM the newer memory, REJECT it, or KEEP_BOTH."""
-        request = pb.ResolveConflictRequest(
+        request = conflicts_pb2.ResolveConflictRequest(
             scope=self.scope,
             conflict_id=conflict_id,
             resolution=to_proto.named("resolution", resolution),

@@ -8,7 +8,7 @@ from uuid import uuid4
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.request_types import TimeRange, WaitFor
-from memsvc.v1 import consolidation_pb2 as pb
+from memsvc.v1 import consolidation_pb2
 from memsvc.v1 import summaries_pb2 as summaries_pb
 
 
@@ -25,12 +25,12 @@ class Consolidations(Connected):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.ConsolidateMemoriesResponse:
+    ) -> consolidation_pb2.ConsolidateMemoriesResponse:
         """Merge memories of the project that say the same; with *dry_run* only tell which.
 
         A response with a `next_page_token` has not looked at all memories: send that to go on.
         """
-        request = pb.ConsolidateMemoriesRequest(
+        request = consolidation_pb2.ConsolidateMemoriesRequest(
             scope=self.scope,
             threshold=threshold,
             dry_run=dry_run,
@@ -49,14 +49,14 @@ class Consolidations(Connected):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.UndoConsolidationResponse:
+    ) -> consolidation_pb2.UndoConsolidationResponse:
         """Take a merged memory apart, which is named by its id or that of one of its originals.
 
         Raises:
             MemsvcCallError: ABORTED, the merged memory was changed since it was made: the error tells its revision,
                 with which it can be undone all the same.
         """
-        request = pb.UndoConsolidationRequest(
+        request = consolidation_pb2.UndoConsolidationRequest(
             scope=self.scope,
             id=memory_id,
             expected_revision=expected_revision,

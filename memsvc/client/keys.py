@@ -12,7 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
-from memsvc.v1 import keys_pb2 as pb
+from memsvc.v1 import keys_pb2
 
 KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
 
@@ -34,7 +34,7 @@ class Keys(Connected):
         concurrent_calls: int = 0,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.CreateApiKeyResponse:
+    ) -> keys_pb2.CreateApiKeyResponse:
         """Make a key. Its secret is in the answer this once.
 
         Raises:
@@ -43,9 +43,9 @@ class Keys(Connected):
         if expire_time is not None and ttl is not None:
             message = "Give expire_time or ttl, not both."
             raise ValueError(message)
-        request = pb.CreateApiKeyRequest(
+        request = keys_pb2.CreateApiKeyRequest(
             name=name,
-            role=pb.ApiKeyRole.Value(f"API_KEY_ROLE_{role}"),
+            role=keys_pb2.ApiKeyRole.Value(f"API_KEY_ROLE_{role}"),
             tenant_id=tenant_id,
             user_ids=user_ids,
             project_ids=project_ids,
@@ -63,16 +63,16 @@ class Keys(Connected):
 
     async def api_keys(
         self, *, include_ended: bool = False, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[pb.ApiKey, None]:
+    ) -> AsyncGenerator[keys_pb2.ApiKey, None]:
         """Yield the keys of all tenants, oldest first, those expired or revoked too when *include_ended*."""
-        request = pb.ListApiKeysRequest(include_ended=include_ended, page_size=page_size)
+        request = keys_pb2.ListApiKeysRequest(include_ended=include_ended, page_size=page_size)
         async for page in self._remote.pages(self._remote.lifecycle.ListApiKeys, request, timeout):
             for key in page.api_keys:
                 yield key
 
     async def revoke_api_key(
         self, key_id: str, *, request_id: str = "", timeout: float | None = None
-    ) -> pb.RevokeApiKeyResponse:
+    ) -> keys_pb2.RevokeApiKeyResponse:
         """Make a key open nothing any more."""
-        request = pb.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
+        request = keys_pb2.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
         return await self._remote.unary(self._remote.lifecycle.RevokeApiKey, request, timeout)

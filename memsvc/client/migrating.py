@@ -10,7 +10,7 @@ import grpc
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.v1 import migration_pb2 as pb
+from memsvc.v1 import migration_pb2
 
 MigrationAction = Literal["RUN", "CHECK", "ABORT", "UNDO"]
 
@@ -20,21 +20,21 @@ class Migrations(Connected):
 
     async def migrate_backend(
         self, postgresql_url: str | None, *, action: MigrationAction = "RUN", discard_changes: bool = False
-    ) -> AsyncGenerator[pb.MigrateBackendResponse, None]:
+    ) -> AsyncGenerator[migration_pb2.MigrateBackendResponse, None]:
         """Move the store to a PostgreSQL database, or with None to the embedded one, and yield the progress.
 
         The last response to RUN is of the phase DONE: the service takes no writes from then on, until it is started
         with the new store. Leaving the loop early breaks the move off; another call goes on with it. The other actions
         are as in MigrationAction.
         """
-        target = pb.MigrationTarget()
+        target = migration_pb2.MigrationTarget()
         if postgresql_url is None:
             target.embedded.SetInParent()
         else:
             target.postgresql_url = postgresql_url
-        request = pb.MigrateBackendRequest(
+        request = migration_pb2.MigrateBackendRequest(
             target=target,
-            action=to_proto.enum_to_proto("action", pb.MigrationAction, "MIGRATION_ACTION_", action),
+            action=to_proto.enum_to_proto("action", migration_pb2.MigrationAction, "MIGRATION_ACTION_", action),
             discard_changes=discard_changes,
         )
         call = self._remote.lifecycle.MigrateBackend(request)

@@ -8,7 +8,7 @@ from uuid import uuid4
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.request_types import WaitFor
-from memsvc.v1 import promotion_pb2 as pb
+from memsvc.v1 import promotion_pb2
 
 
 class Promotions(Connected):
@@ -24,9 +24,9 @@ class Promotions(Connected):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.PromoteMemoryResponse:
+    ) -> promotion_pb2.PromoteMemoryResponse:
         """Keep what a SHORT_TERM memory says in a LONG_TERM one, in other words when *content* is given."""
-        request = pb.PromoteMemoryRequest(
+        request = promotion_pb2.PromoteMemoryRequest(
             scope=self.scope,
             id=memory_id,
             content=content,

@@ -11,7 +11,7 @@ from uuid import uuid4
 from memsvc.client import to_proto
 from memsvc.client.connection import Connected
 from memsvc.client.request_types import Slot
-from memsvc.v1 import reminders_pb2 as pb
+from memsvc.v1 import reminders_pb2
 
 
 class Reminders(Connected):
@@ -26,12 +26,12 @@ class Reminders(Connected):
         overdue_days: int | None = None,
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[pb.DueReminder, None]:
+    ) -> AsyncGenerator[reminders_pb2.DueReminder, None]:
         """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
 
         They come again until they are acknowledged. The timeout holds for each page.
         """
-        request = pb.ListDueRemindersRequest(
+        request = reminders_pb2.ListDueRemindersRequest(
             scope=self.scope,
             time=None if time is None else to_proto.timestamp_to_proto("time", time),
             time_zone=time_zone,
@@ -55,9 +55,9 @@ class Reminders(Connected):
         slot: Slot | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> pb.AcknowledgeReminderResponse:
+    ) -> reminders_pb2.AcknowledgeReminderResponse:
         """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
-        request = pb.AcknowledgeReminderRequest(
+        request = reminders_pb2.AcknowledgeReminderRequest(
             scope=self.scope,
             memory_id=memory_id,
             date=to_proto.date_to_proto(date),

@@ -13,7 +13,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.engine.vault.git import GitCommits
 from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
-from memsvc.engine.vault.noticing import ChangeHandler
+from memsvc.engine.vault.noticing import ChangeImporter
 from memsvc.engine.vault.tree import TreeMissingError, scan
 from memsvc.engine.vault.troubles import VaultWarnings
 from memsvc.engine.vault.watcher import Watcher
@@ -40,7 +40,7 @@ class VaultMonitor:
         """Watch from now on, if that is wanted, and take what changes by *take*."""
         if self._manner.mode is WatchMode.OFF:
             return
-        self._watcher = Watcher(self._root, ChangeHandler(take), self._manner)
+        self._watcher = Watcher(self._root, ChangeImporter(take), self._manner)
         try:
             known = scan(self._root).files
         except TreeMissingError:

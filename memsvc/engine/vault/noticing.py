@@ -9,7 +9,7 @@ from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.tree import TreeMissingError
 
 
-class ChangeHandler:
+class ChangeImporter:
     """Takes files that changed."""
 
     def __init__(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:

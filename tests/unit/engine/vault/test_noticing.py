@@ -19,7 +19,7 @@ from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
 from memsvc.engine.vault.note_import import NoteImporter
-from memsvc.engine.vault.noticing import ChangeHandler
+from memsvc.engine.vault.noticing import ChangeImporter
 from memsvc.engine.vault.three_way import ThreeWay
 from memsvc.engine.vault.tree import scan
 from memsvc.engine.vault.troubles import VaultWarnings
@@ -78,7 +78,7 @@ def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watch
     bench = house.bench
     taking = NoteImporter(bench.desk, ThreeWay(), house.tell)
     manner = WatchConfig(mode, debounce_seconds=QUIET, poll_seconds=0.05)
-    watcher = Watcher(bench.root, ChangeHandler(taking.take_all), manner, house.clock)
+    watcher = Watcher(bench.root, ChangeImporter(taking.take_all), manner, house.clock)
     watcher.start(scan(bench.root).files)
     try:
         assert watcher.wait_ready(PATIENCE_SECONDS)
@@ -313,7 +313,7 @@ def test_what_happened_while_nobody_watched_is_taken_at_the_start(quiet_house: H
     (house.bench.root / f"{BASE}/long_term/move.md").rename(house.bench.root / f"{BASE}/long_term/moved.md")
     house.bench.put(f"{BASE}/long_term/new.md", "new.\n")
     taking = NoteImporter(house.bench.desk, ThreeWay(), house.tell)
-    watcher = Watcher(house.bench.root, ChangeHandler(taking.take_all), WatchConfig(debounce_seconds=QUIET))
+    watcher = Watcher(house.bench.root, ChangeImporter(taking.take_all), WatchConfig(debounce_seconds=QUIET))
     watcher.start(before)
     try:
         house.wait(f"{BASE}/long_term/edit.md", VaultAction.UPDATED)
