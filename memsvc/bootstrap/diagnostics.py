@@ -13,8 +13,8 @@ from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
 from memsvc.engine.admin.integrity import Integrity
 from memsvc.engine.admin.memory_faults import MemoryFaults
+from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
-from memsvc.engine.admin.vitals import ServiceMetrics
 from memsvc.engine.indexing.probing import SearchProbe
 from memsvc.engine.maintenance.step_counts import StepCounts
 

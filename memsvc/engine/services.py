@@ -11,9 +11,9 @@ from memsvc.engine.admin.archive import ArchiveMemory
 from memsvc.engine.admin.backup import Backups
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.integrity import Integrity
+from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.admin.store_migration import Migration
-from memsvc.engine.admin.vitals import ServiceMetrics
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolution import Resolve

@@ -34,7 +34,7 @@ from memsvc.text.paraphrase_lexicon import (
 )
 from memsvc.text.scripts import HAN
 from memsvc.text.segmentation import segmenter
-from memsvc.text.statements import statements
+from memsvc.text.statement_split import statements
 
 MOST_CHARS = 2_000
 """A longer text says too much to be compared; it is like none."""

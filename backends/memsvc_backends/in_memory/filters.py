@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.index_entries import Attributes
-from memsvc.domain.matching import matches
 from memsvc.domain.scope import Reach
 
 __all__ = ["matches", "within"]

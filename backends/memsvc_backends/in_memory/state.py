@@ -10,10 +10,10 @@ from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.erasure import Erasure
 from memsvc.domain.files import File
+from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
-from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Status
 from memsvc.domain.reminder import Slot
 from memsvc.domain.scope import Reach

@@ -16,7 +16,7 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.jsontext import json_text
 from memsvc_backends.sql.key_table import api_keys
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 _C = api_keys.c
 

@@ -19,7 +19,7 @@ from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parame
 from memsvc_backends.sql.errors import translate
 from memsvc_backends.sql.statements import parts_of
 from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 CONFLICT_COLUMNS = tuple(

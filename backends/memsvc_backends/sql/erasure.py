@@ -23,7 +23,7 @@ from memsvc_backends.sql.jsontext import json_text, json_value
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
 from memsvc_backends.sql.vault_tables import metadata
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)

@@ -14,7 +14,7 @@ from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.integrity import IS_DANGLING, PART_TABLES, is_known, lost_rows, row_of_part
 from memsvc_backends.sql.row_writer import rewrite_parts
 from memsvc_backends.sql.tables import conflicts, messages
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 
 class SqlIntegrityWrites(WriteSession):

@@ -20,7 +20,7 @@ from memsvc_backends.sql.dialect import execute_compiled, insert_new, is_listed,
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.reminder_rows import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 _START = ReminderPlace(0, 0)
 

@@ -25,7 +25,7 @@ from memsvc_backends.sql.row_writer import insert_many, insert_records
 from memsvc_backends.sql.session_codec import message_values
 from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from memsvc_backends.sql.user_export import read_stored
-from memsvc_backends.sql.writing import WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 
 class SqlTransferWrites(WriteSession):

@@ -17,7 +17,7 @@ from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import terms
-from memsvc.text.statements import Piece, statements
+from memsvc.text.statement_split import Piece, statements
 
 MOST_CITED = 256
 """So many cited memories are looked up; lines that cite others are still recognised by their citation."""

@@ -14,7 +14,7 @@ from memsvc.domain.sessions import ORIGINS
 from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.decider import CaptureDecider, Decision
 from memsvc.engine.capture.known_text import Cited, KnownTextFilter
-from memsvc.text.statements import statements
+from memsvc.text.statement_split import statements
 
 SOURCE = "conversation"
 """What captured memories say they come from."""

@@ -16,7 +16,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement, contradicts
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.stating import extract_statements, is_elsewhere, is_personal, states_more
+from memsvc.engine.conflicts.statements import extract_statements, is_elsewhere, is_personal, states_more
 from memsvc.engine.conflicts.supersession import Superseding
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.records.memory_builder import MemoryBuilder

@@ -12,7 +12,7 @@ from memsvc.domain.indexing import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.statements import Statement
-from memsvc.engine.conflicts.stating import contradiction, is_elsewhere, states_more
+from memsvc.engine.conflicts.statements import contradiction, is_elsewhere, states_more
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
 

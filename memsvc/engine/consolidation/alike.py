@@ -13,7 +13,7 @@ from memsvc.domain.consolidation import (
     same_day_of_writing,
 )
 from memsvc.domain.memory import Memory
-from memsvc.engine.conflicts.stating import contradiction
+from memsvc.engine.conflicts.statements import contradiction
 from memsvc.text.paraphrase import NormalizedText, are_alike, gist_of
 
 

@@ -17,7 +17,7 @@ from memsvc.engine.commit.idempotency import Request, digest_of, recall
 from memsvc.engine.files.answers import file_as_json, file_from_json
 from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.sessions.answers import once
+from memsvc.engine.sessions.serialization import once
 from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
 

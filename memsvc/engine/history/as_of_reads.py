@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError, RevisionNotFoundError
+from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import conjunction
 from memsvc.domain.history import AsOf, Revision, is_valid_at
-from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.errors import MemsvcError
+from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.index_entries import Hit, LexicalEntry, View, entry_id
 from memsvc.domain.indexing import Chunk, Document
-from memsvc.domain.matching import memory_matches
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
@@ -27,8 +27,8 @@ from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.retrieval import Retrieved, table_terms
+from memsvc.engine.search.retrieval_request import RetrievalSource
 from memsvc.engine.search.search import Readers
-from memsvc.engine.search.sources import RetrievalSource
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
@@ -114,7 +114,7 @@ class PastStates:
 
 
 class PastReads:
-    """`memsvc.engine.search.sources.CandidateReader` of what was known then."""
+    """`memsvc.engine.search.retrieval_request.CandidateReader` of what was known then."""
 
     def __init__(self, states: PastStates) -> None:
         self._states = states
@@ -151,7 +151,7 @@ class PastReads:
 
 
 class PastRetrieval:
-    """`memsvc.engine.search.sources.RetrievalSource`: the live retrievers, and what they no longer hold."""
+    """`memsvc.engine.search.retrieval_request.RetrievalSource`: the live retrievers, and what they no longer hold."""
 
     def __init__(self, live: RetrievalSource, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
         self._live = live

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memsvc.domain.memory import Kind, Memory
-from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.conflicts.statements import extract_statements
 from memsvc.engine.records.memory_builder import MemoryBuilder, chunks_of, claims_content, content_name
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import Record, Transaction

@@ -23,7 +23,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.conflicts.stating import statements_of
+from memsvc.engine.conflicts.statements import statements_of
 from memsvc.engine.conflicts.supersession import neighbour
 from memsvc.engine.memories.attachments import remove_attachments
 from memsvc.engine.memories.recording import RecordBuilder

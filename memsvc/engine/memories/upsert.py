@@ -15,7 +15,7 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.conflicts.statements import extract_statements
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, content_name, require_validity
 from memsvc.engine.records.patching import changed, values_of_draft

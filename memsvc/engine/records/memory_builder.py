@@ -21,7 +21,7 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, Rejected
-from memsvc.engine.conflicts.stating import extract_statements
+from memsvc.engine.conflicts.statements import extract_statements
 from memsvc.engine.memories.lifting import ExtractedImages, ImageExtractor, NoLifting, lifted_draft, lifted_text
 from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.records.provenance import Provenance, TrustEvaluator

@@ -10,7 +10,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchHit
 from memsvc.engine.search.ranking import Ranking
-from memsvc.engine.search.sources import CandidateReader
+from memsvc.engine.search.retrieval_request import CandidateReader
 from memsvc.text.snippets import snippet
 
 SHORT = 300

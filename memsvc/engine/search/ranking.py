@@ -27,8 +27,8 @@ from memsvc.engine.search.dense_retriever import Timing
 from memsvc.engine.search.explaining import DENSE, Rankings, ScoreBreakdown
 from memsvc.engine.search.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.engine.search.retrieval import Retrieved
+from memsvc.engine.search.retrieval_request import CandidateReader
 from memsvc.engine.search.scoring import Column, Constants, Scored, boosted, named_speakers
-from memsvc.engine.search.sources import CandidateReader
 from memsvc.engine.search.weighing import above_zero, weighed
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.date_mentions import date_match, mentioned_dates

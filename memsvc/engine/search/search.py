@@ -22,7 +22,7 @@ from memsvc.engine.search.presenting import HitHydrator
 from memsvc.engine.search.ranking import Ranked, Ranker, Ranking
 from memsvc.engine.search.rerank import POOL, RERANK, Refined, ResultRefiner
 from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.sources import CandidateReader, NotesAccesses, RetrievalSource
+from memsvc.engine.search.retrieval_request import CandidateReader, NotesAccesses, RetrievalSource
 
 DEPTH = "depth"
 """The factor that keeps what was found only by looking deeper below all that was found before."""

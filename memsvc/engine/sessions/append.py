@@ -24,7 +24,7 @@ from memsvc.domain.sessions import (
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.records.memory_builder import MemoryBuilder
-from memsvc.engine.sessions.answers import Answer, Json, once
+from memsvc.engine.sessions.serialization import Answer, Json, once
 from memsvc.engine.sessions.service import session_request
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.ports.tokenizer import Tokenizer

@@ -20,7 +20,7 @@ from memsvc.domain.sessions import (
 )
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of
-from memsvc.engine.sessions.answers import Answer, once, session_as_json, session_from_json
+from memsvc.engine.sessions.serialization import Answer, once, session_as_json, session_from_json
 from memsvc.ports.metadata import Transaction
 
 

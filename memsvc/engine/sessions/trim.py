@@ -26,8 +26,8 @@ from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, recall
 from memsvc.engine.records.memory_builder import MemoryBuilder
-from memsvc.engine.sessions.answers import Answer, Json, once
 from memsvc.engine.sessions.append import SOURCE, active_session
+from memsvc.engine.sessions.serialization import Answer, Json, once
 from memsvc.engine.sessions.service import session_request
 from memsvc.engine.sessions.summarizers import Summarizer
 from memsvc.ports.metadata import MetadataStore, Record, Transaction

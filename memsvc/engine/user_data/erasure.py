@@ -17,7 +17,6 @@ from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.erasing.files import BLOBS, FilesOfUsers
 from memsvc.engine.files.garbage_collection import GRACE
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
@@ -34,6 +33,7 @@ from memsvc.engine.user_data.erasure_receipts import (
     with_beside,
 )
 from memsvc.engine.user_data.export import own_passages, text_digest
+from memsvc.engine.user_data.file_erasure import BLOBS, FilesOfUsers
 from memsvc.engine.user_data.residue_scan import ResidueScan
 from memsvc.engine.user_data.storage_scrub import StorageScrubber
 from memsvc.ports.lexical import LexicalIndex

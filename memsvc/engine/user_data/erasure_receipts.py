@@ -10,7 +10,7 @@ from typing import Any
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.erasure import Erased, Receipt, covered, uncovered
-from memsvc.engine.erasing.files import BLOBS, ORPHANS
+from memsvc.engine.user_data.file_erasure import BLOBS, ORPHANS
 
 DIGEST_BYTES = 32
 

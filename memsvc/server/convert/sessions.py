@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from memsvc.domain.search import PageCursor
 from memsvc.domain.sessions import CountedSession, Message, MessageState, NewMessage, SessionState, ToolCall
-from memsvc.engine.sessions.answers import Answer
 from memsvc.engine.sessions.append import Appended
 from memsvc.engine.sessions.reading import MessagePage
+from memsvc.engine.sessions.serialization import Answer
 from memsvc.engine.sessions.service import NewSession
 from memsvc.engine.sessions.trim import Trimmed, TrimRequest
 from memsvc.server.convert import tokens

@@ -17,7 +17,7 @@ from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.settings import Durability
-from memsvc_backends.sql.store_migration.content import canonical
+from memsvc_backends.sql.store_migration.table_rows import canonical
 from memsvc_backends.sql.vault_tables import metadata
 
 TABLES: Sequence[sa.Table] = [table for table in metadata.sorted_tables if table.name != "counters"]

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter
 from memsvc.domain.index_entries import attributes_of, row_of
 from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.matching import matches
 from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
 from memsvc.domain.plain import is_default_visible
 from memsvc.domain.scope import Reach

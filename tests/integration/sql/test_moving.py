@@ -14,9 +14,9 @@ from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
 from memsvc.ports.operations import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, revise
-from memsvc_backends.sql.store_migration import content, row_copy
-from memsvc_backends.sql.store_migration.content import MOVED, NOT_MOVED, Digest
+from memsvc_backends.sql.store_migration import row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_target import EMBEDDED
+from memsvc_backends.sql.store_migration.table_rows import MOVED, NOT_MOVED, Digest
 from memsvc_backends.sql.vault_tables import metadata
 from tests.integration.sql.moving import CHANGES, TABLES, database_of, dump, move, opened, put
 from tests.postgres_server import down, emptied, schema
@@ -256,7 +256,7 @@ def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
 
 @given(rows=st.lists(st.tuples(st.integers(), st.text(), st.binary(), st.floats(allow_nan=False)), unique=True))
 @settings(max_examples=30, deadline=None)
-def test_a_digest_does_not_depend_on_the_order_and_rows_can_be_taken_out(rows: list[content.Row]) -> None:
+def test_a_digest_does_not_depend_on_the_order_and_rows_can_be_taken_out(rows: list[table_rows.Row]) -> None:
     """So it is kept while rows change, and compared without sorting."""
     one, other = Digest(), Digest()
     one.add(rows)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.history import AsOf
 from memsvc.domain.index_entries import attributes_of
-from memsvc.domain.matching import matches
 from memsvc.domain.memory import Memory
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory

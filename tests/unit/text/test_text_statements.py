@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.text.statements import statements
+from memsvc.text.statement_split import statements
 
 
 def test_sentences_items_and_code_are_statements() -> None:

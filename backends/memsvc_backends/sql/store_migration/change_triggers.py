@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from memsvc_backends.sql.store_migration.content import KEYS, MOVED, Key, key_columns
+from memsvc_backends.sql.store_migration.table_rows import KEYS, MOVED, Key, key_columns
 from memsvc_backends.sql.tables import Number
 
 PREFIX = "moving_"

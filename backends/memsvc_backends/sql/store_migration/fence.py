@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memsvc_backends.sql.errors import MOVED as MOVED_MARK
-from memsvc_backends.sql.store_migration.content import MOVED
+from memsvc_backends.sql.store_migration.table_rows import MOVED
 
 _NAME = "moved_away"
 _EVENTS = ("INSERT", "UPDATE", "DELETE")

@@ -22,7 +22,7 @@ from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
 from memsvc_backends.sql.store_migration import change_triggers, migration_state
-from memsvc_backends.sql.store_migration.content import MOVED
+from memsvc_backends.sql.store_migration.table_rows import MOVED
 from memsvc_backends.sql.tables import counters
 
 EMBEDDED = "the embedded store of the data directory"

@@ -16,8 +16,7 @@ from memsvc.domain.moving_errors import MoveRefusedError
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.settings import SqlSettings
-from memsvc_backends.sql.store_migration import change_triggers, content, fence, migration_state, row_copy
-from memsvc_backends.sql.store_migration.content import INCIDENTAL
+from memsvc_backends.sql.store_migration import change_triggers, fence, migration_state, row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_state import Move
 from memsvc_backends.sql.store_migration.migration_target import (
     EMBEDDED,
@@ -31,6 +30,7 @@ from memsvc_backends.sql.store_migration.migration_target import (
     version_of,
 )
 from memsvc_backends.sql.store_migration.run import Run
+from memsvc_backends.sql.store_migration.table_rows import INCIDENTAL
 
 
 class SqlStoreMoves:
@@ -69,7 +69,7 @@ class SqlStoreMoves:
             with other.database.reading() as there:
                 ready = judged(there, store_id_of(source), out.move_id if out else "", other.place)
                 note = f"{version_of(source)} to {version_of(there)}; the target {_said(ready)}"
-            tables = tuple(TableMoved(name, rows) for name, rows in content.counts(source).items())
+            tables = tuple(TableMoved(name, rows) for name, rows in table_rows.counts(source).items())
             size = self._database.driver.storage_bytes(source)
         total = sum(table.rows for table in tables)
         return MoveProgress(MovePhase.CHECKED, 0, total, other.place, note, tables, bytes=size)

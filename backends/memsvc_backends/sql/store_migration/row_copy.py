@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from memsvc.domain.moving_errors import MoveRefusedError
-from memsvc_backends.sql.store_migration import change_triggers, content, migration_state
-from memsvc_backends.sql.store_migration.content import MOVED, Digest, Key
+from memsvc_backends.sql.store_migration import change_triggers, migration_state, table_rows
+from memsvc_backends.sql.store_migration.table_rows import MOVED, Digest, Key
 
 Digests = dict[str, Digest]
 
@@ -35,7 +35,7 @@ def decoded(table: sa.Table, key: list[object] | None) -> Key | None:
     """Return a key as `encoded` wrote it."""
     if key is None:
         return None
-    columns = content.key_columns(table)
+    columns = table_rows.key_columns(table)
     return tuple(
         [
             bytes.fromhex(str(value)) if isinstance(column.type, sa.LargeBinary) else value
@@ -75,16 +75,16 @@ def carry_changes(source: sa.Connection, target: sa.Connection, digests: Digests
 
 def _take_out(target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None) -> None:
     if digests is not None:
-        digests[table.name].remove(content.rows_with(target, table, keys))
-    content.delete_rows(target, table, keys)
+        digests[table.name].remove(table_rows.rows_with(target, table, keys))
+    table_rows.delete_rows(target, table, keys)
 
 
 def _put_in(
     source: sa.Connection, target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None
 ) -> None:
-    rows = content.rows_with(source, table, keys)
-    content.write_rows(target, table, rows)
-    there = content.rows_with(target, table, keys)
+    rows = table_rows.rows_with(source, table, keys)
+    table_rows.write_rows(target, table, rows)
+    there = table_rows.rows_with(target, table, keys)
     if sorted(map(repr, rows)) != sorted(map(repr, there)):
         raise differ([table.name])
     if digests is not None:
@@ -96,7 +96,7 @@ def digests_of(connection: sa.Connection) -> Iterator[tuple[str, Digest]]:
     for table in MOVED:
         digest = Digest()
         yield table.name, digest
-        for page in content.pages(connection, table):
+        for page in table_rows.pages(connection, table):
             digest.add(page)
             yield table.name, digest
 

@@ -18,11 +18,11 @@ from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_raw
 from memsvc_backends.sql.migrate import HEAD, create_indexes
-from memsvc_backends.sql.store_migration import change_triggers, content, fence, migration_state, row_copy
-from memsvc_backends.sql.store_migration.content import MOVED, Digest
+from memsvc_backends.sql.store_migration import change_triggers, fence, migration_state, row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_state import Move
 from memsvc_backends.sql.store_migration.migration_target import Readiness, Target, judged, make_ready, store_id_of
 from memsvc_backends.sql.store_migration.row_copy import Carried, Digests, carry_changes, into_of
+from memsvc_backends.sql.store_migration.table_rows import MOVED, Digest
 
 FEW = 200
 """Changes that may be left when writes are made to wait."""
@@ -105,7 +105,7 @@ class Run:
 
     def _copy(self, into: Move) -> Iterator[MoveProgress]:
         with self._source.reading() as source:
-            counts = content.counts(source)
+            counts = table_rows.counts(source)
         done, total = 0, sum(counts.values())
         copied = dict(into.details["copied"])
         for table in MOVED:
@@ -113,23 +113,23 @@ class Run:
             if known is True:
                 done += counts[table.name]
                 continue
-            after, limit = row_copy.decoded(table, known), content.FIRST_PAGE
+            after, limit = row_copy.decoded(table, known), table_rows.FIRST_PAGE
             while page := self._page(table, after, limit):
-                after = content.key_of(table, page[-1])
+                after = table_rows.key_of(table, page[-1])
                 is_last = len(page) < limit
                 copied[table.name] = True if is_last else row_copy.encoded(after)
                 with self._target.writing() as there:
-                    content.write_rows(there, table, page)
+                    table_rows.write_rows(there, table, page)
                     migration_state.save(there, into.at(migration_state.COPYING, copied=copied))
                 done += len(page)
                 yield MoveProgress(MovePhase.COPYING, done, max(total, done), note=table.name)
                 if is_last:
                     break
-                limit = content.next_limit(limit, page)
+                limit = table_rows.next_limit(limit, page)
 
-    def _page(self, table: sa.Table, after: content.Key | None, limit: int) -> list[content.Row]:
+    def _page(self, table: sa.Table, after: table_rows.Key | None, limit: int) -> list[table_rows.Row]:
         with self._source.reading() as source:
-            return content.page_after(source, table, after, limit)
+            return table_rows.page_after(source, table, after, limit)
 
     def _follow(self, digests: Digests | None) -> Iterator[MoveProgress]:
         for _ in range(ROUNDS):
@@ -166,7 +166,7 @@ class Run:
         with self._source.snapshot() as source:
             with self._target.writing() as there:
                 carried = carry_changes(source, there, None)
-            total = 2 * sum(content.counts(source).values())
+            total = 2 * sum(table_rows.counts(source).values())
             for name, digest in row_copy.digests_of(source):
                 ours[name] = digest
                 yield MoveProgress(MovePhase.VERIFYING, _rows(ours), total, note=name)
@@ -192,7 +192,7 @@ class Run:
         return time.perf_counter() - begun
 
     def _count(self, source: sa.Connection, there: sa.Connection, digests: Digests) -> None:
-        ours, theirs = content.counts(source), content.counts(there)
+        ours, theirs = table_rows.counts(source), table_rows.counts(there)
         wrong = [name for name in ours if not ours[name] == theirs[name] == digests[name].rows]
         if wrong:
             raise row_copy.differ(wrong)

@@ -20,7 +20,6 @@ from memsvc.domain.files import File, FileCategory
 from memsvc.domain.scope import Scope
 from memsvc.domain.url_templates import UrlTemplates
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.erasing.files import FilesOfUsers
 from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.deleting import DeletingFiles
@@ -31,6 +30,7 @@ from memsvc.engine.files.shelf import FileService
 from memsvc.engine.files.upload import FileRules, NewFile, Uploads
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.user_data.file_erasure import FilesOfUsers
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
