@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.file_rules import file_rules
 from memsvc.bootstrap.memories import MemoryServices
-from memsvc.domain.url_templates import UrlTemplates
+from memsvc.domain.files import UrlTemplates
 from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import path_key
 from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.vault.attending import VaultMonitor
 from memsvc.engine.vault.git import CommitForm, GitCommits

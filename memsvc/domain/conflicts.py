@@ -7,7 +7,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.statements import Rule
 
 
 class ConflictPolicy(StrEnum):
@@ -68,3 +67,82 @@ class Contradiction:
     conflict: Conflict
     older: Memory | None
     newer: Memory | None
+
+
+# What a memory states, so that two memories can be told to contradict each other.
+
+
+class Rule(StrEnum):
+    """Which rule found a statement."""
+
+    LOCATION = "LOCATION"
+    OCCUPATION = "OCCUPATION"
+    PREFERENCE = "PREFERENCE"
+    GENERAL = "GENERAL"
+
+
+WEEKDAY, WEEKLY = "weekday", "weekly"
+"""The sorts of parts that name a day of the week, and say that every week is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePart:
+    """One part of a value: only parts of the same sort can be compared, such as a time with a time."""
+
+    sort: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """That something is so, or, when it is not *positive*, that it is not so.
+
+    Attributes:
+        topic: Who or what is spoken of, and in which respect: only statements of the same topic can contradict each
+            other. One thing at a time is true of it.
+        parts: What is said of it; each sort at most once, in the order of the sorts.
+    """
+
+    rule: Rule
+    topic: str
+    parts: tuple[ValuePart, ...]
+    positive: bool = True
+
+    @property
+    def value(self) -> str:
+        """Return what is said of the topic, for people."""
+        said = " ".join(part.text for part in self.parts)
+        return said if self.positive else f"not {said}"
+
+
+def contradicts(older: Statement, newer: Statement) -> bool:
+    """Return whether the two cannot both be so.
+
+    Of the same topic, two positive statements differ in a part that both have, and neither is the other said more
+    exactly; or one denies what the other says. Two denials never contradict each other, nor does what holds on one day
+    of every week contradict what is said of no day.
+    """
+    if older.topic != newer.topic or not (older.positive or newer.positive):
+        return False
+    left = {part.sort: part.text for part in older.parts}
+    right = {part.sort: part.text for part in newer.parts}
+    if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
+        return False
+    shared = left.keys() & right.keys()
+    if older.positive != newer.positive:
+        return bool(shared) and all(left[sort] == right[sort] for sort in shared)
+    return any(not _agree(left[sort], right[sort]) for sort in shared)
+
+
+def _agree(one: str, other: str) -> bool:
+    """Return whether one text is the other, or the other said more exactly: "lisbon" and "lisbon portugal"."""
+    if one == other:
+        return True
+    if one.isascii() and other.isascii():
+        mine, theirs = set(one.split()), set(other.split())
+        return not (_is_amount(one) or _is_amount(other)) and (mine <= theirs or theirs <= mine)
+    return one in other or other in one
+
+
+def _is_amount(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)

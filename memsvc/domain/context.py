@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from memsvc.domain.filters import Filter
-from memsvc.domain.history import AsOf
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.history import AsOf, is_valid_at
+from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
+from memsvc.domain.reminders import Due
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Selection
 
@@ -199,3 +202,117 @@ class Summary:
 
 
 Event: TypeAlias = Plan | Item | Notice | Summary
+
+
+# What an agent loads at its start, whatever it is about to do.
+
+
+REMINDER_TAGS = ("reminder", "提醒")
+_REMINDERS = frozenset(REMINDER_TAGS)
+REMINDER_SPAN = timedelta(hours=24)
+"""What lies so far back or ahead is due."""
+
+
+class Essential(StrEnum):
+    """Why a memory is loaded at the start: it is of layer or tier CORE, of tier ACTIVE, of kind PREFERENCE."""
+
+    CORE = "CORE"
+    ACTIVE = "ACTIVE"
+    PREFERENCE = "PREFERENCE"
+
+
+@dataclass(frozen=True, slots=True)
+class CoreContext:
+    """The memories to load at the start; each is in one list, the first that it fits.
+
+    Attributes:
+        is_incomplete: Whether there are more than the lists hold.
+        due: When those come due that have a reminder, whichever list they are in.
+    """
+
+    core: Sequence[Memory] = ()
+    active: Sequence[Memory] = ()
+    preferences: Sequence[Memory] = ()
+    reminders: Sequence[Memory] = ()
+    is_incomplete: bool = False
+    due: Sequence[Due] = ()
+
+
+def may_remind(first: datetime, last: datetime) -> Filter:
+    """Return the test that a memory is meant to remind of something, and of something from *first* to *last*."""
+    return And(
+        (
+            Range(Field.EVENT_TIME, at_least=to_micros(first), at_most=to_micros(last)),
+            Or((AnyOf(Field.KIND, (Kind.TASK.value,)), AnyOf(Field.TAGS, REMINDER_TAGS))),
+        )
+    )
+
+
+def may_be_loaded(memory: Memory) -> bool:
+    """Return whether a memory, as it is now, may be in one of the lists."""
+    return (
+        memory.layer is Layer.CORE
+        or memory.tier in {Tier.CORE, Tier.ACTIVE}
+        or memory.kind in {Kind.PREFERENCE, Kind.TASK}
+        or not _REMINDERS.isdisjoint(memory.tags)
+    )
+
+
+def is_due(memory: Memory, now: datetime) -> bool:
+    """Return whether it is time to remind of a memory without a reminder, which is due about when it happens."""
+    return memory.reminder is None and memory.event_time is not None and abs(memory.event_time - now) <= REMINDER_SPAN
+
+
+def is_in_use(memory: Memory, now: datetime) -> bool:
+    """Return whether a memory is ACTIVE in status, of a tier that is loaded, and current."""
+    return memory.status is Status.ACTIVE and memory.tier is not Tier.ARCHIVED and is_current(memory, now)
+
+
+def is_current(memory: Memory, now: datetime) -> bool:
+    """Return whether a memory is neither expired nor outside of the time in which it holds."""
+    return (memory.expire_time is None or memory.expire_time > now) and is_valid_at(memory, now)
+
+
+# Sharing out a budget of tokens: each section has a share, and what it does not need is for the others.
+
+
+def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> dict[Section, int]:
+    """Return the tokens of those *sections*, together at most *total*. Of two with one share, the first has it."""
+    parts = {
+        Section.GLOBAL_CORE: shares.core,
+        Section.PROJECT_CORE: 0.0 if Section.GLOBAL_CORE in sections else shares.core,
+        Section.SESSION: shares.session,
+        Section.LONG_TERM: shares.long_term,
+        Section.SHORT_TERM: shares.short_term,
+        Section.GLOBAL: 0.0,
+    }
+    return {section: int(total * parts[section]) for section in Section if section in sections}
+
+
+class TokenBudget:
+    """How much may still be spent, section by section in their order.
+
+    Kept back for each section to come is its own share, or less where it is known to need less; all else may be
+    spent. So no section gets less than its share, or than it needs, because of those before it.
+    """
+
+    def __init__(self, total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> None:
+        """Share out *total* tokens among those *sections*; less than none is none."""
+        self._total = max(0, total)
+        self._own = own_shares(self._total, shares, sections)
+        self.spent = 0
+
+    def open(self, section: Section, need: Callable[[Section, int], int] | None = None) -> int:
+        """Return what a section may spend.
+
+        *need* returns how many tokens a later section needs, when it is told of how many it has; one that is not known
+        needs all of them. Without it all do.
+        """
+        order = list(Section)
+        later = [one for one in self._own if order.index(one) > order.index(section)]
+        kept = sum(min(self._own[one], need(one, self._own[one])) if need else self._own[one] for one in later)
+        return max(0, self._total - self.spent - kept)
+
+    def spend(self, tokens: int) -> None:
+        """Spend tokens of the section that is open."""
+        self.spent += tokens

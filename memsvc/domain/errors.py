@@ -3,8 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
 
-from memsvc.domain.failure import MemsvcError, Violation
+# What every error of the domain is made of.
+
+
+class MemsvcError(Exception):
+    """A failure that a caller can be told about.
+
+    Attributes:
+        reason: The name of the value in `memsvc.v1.ErrorReason`.
+        metadata: The values that the message quotes, by name.
+    """
+
+    reason: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata = metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing wrong with a request: the field's proto path, and what would be right."""
+
+    field: str
+    description: str
+
 
 __all__ = ["MemsvcError", "Violation"]
 # What all others are made of is to be had here, too.
@@ -390,3 +418,112 @@ class BackendClosedError(MemsvcError):
 
     def __init__(self, backend: str) -> None:
         super().__init__(f"The backend {backend!r} is closed.", backend=backend)
+
+
+# What can go wrong with who may do what.
+
+
+class ApiKeyRequiredError(MemsvcError):
+    """A call came without a key, and the service asks for one."""
+
+    reason = "API_KEY_REQUIRED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This service asks for an API key: send the metadata 'authorization: Bearer KEY', or set MEMSVC_API_KEY. "
+            "`memsvc keys create` makes keys."
+        )
+
+
+class ApiKeyInvalidError(MemsvcError):
+    """What was sent as a key is none, or none that is in force."""
+
+    reason = "API_KEY_INVALID"
+
+    def __init__(self) -> None:
+        super().__init__("The API key is not one of this service, or was revoked; ask for another one.")
+
+
+class ApiKeyExpiredError(MemsvcError):
+    """The key was good until a while ago."""
+
+    reason = "API_KEY_EXPIRED"
+
+    def __init__(self, key_id: str, expire_time: datetime | None) -> None:
+        until = "" if expire_time is None else expire_time.isoformat()
+        super().__init__(
+            f"The API key {key_id!r} was good until {until}; ask for another one.", key_id=key_id, expire_time=until
+        )
+
+
+class PermissionDeniedError(MemsvcError):
+    """The caller is known, and may not do this."""
+
+    reason = "PERMISSION_DENIED"
+
+    def __init__(self, message: str, *, key_id: str = "", needed: str = "") -> None:
+        super().__init__(message, key_id=key_id, needed=needed)
+
+
+class ApiKeyNotFoundError(MemsvcError):
+    """No key has the id."""
+
+    reason = "API_KEY_NOT_FOUND"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"No API key has the id {key_id!r}; ListApiKeys tells those there are.", key_id=key_id)
+
+
+# What can go wrong with files.
+
+
+class StoredFileNotFoundError(MemsvcError):
+    """No file has the id within the caller's reach, or it has expired."""
+
+    reason = "FILE_NOT_FOUND"
+
+    def __init__(self, file_id: str) -> None:
+        super().__init__(f"No file {file_id!r} is in this scope; ListFiles names those that are.", file_id=file_id)
+
+
+class FileContentMissingError(MemsvcError):
+    """Of a file, only what is known of it is here, not its bytes."""
+
+    reason = "FILE_CONTENT_MISSING"
+
+    def __init__(self, file_id: str) -> None:
+        super().__init__(
+            f"The bytes of the file {file_id!r} are not here; upload the same bytes once more, and it has them.",
+            file_id=file_id,
+        )
+
+
+# What can go wrong with moving the store.
+
+
+class StoreMovedError(MemsvcError):
+    """What is stored here was moved elsewhere, or has not all arrived here yet."""
+
+    reason = "STORE_MOVED"
+    retry_seconds = 2.0
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+class MoveRefusedError(MemsvcError):
+    """The store cannot be moved like this; the message says why and what to do."""
+
+    reason = "MIGRATION_REFUSED"
+
+    def __init__(self, message: str, *, subject: str = "target") -> None:
+        super().__init__(message, subject=subject)
+
+
+class MoveRunningError(MemsvcError):
+    """The store is being moved already."""
+
+    reason = "MIGRATION_RUNNING"
+
+    def __init__(self) -> None:
+        super().__init__("The store is being moved; wait until that has ended.")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from string import Formatter
+from urllib.parse import quote, unquote
 
-from memsvc.domain.memory import Json
+from memsvc.domain import limits
+from memsvc.domain.memory import FileRef, Json
 from memsvc.domain.scope import Scope
 
 SHA256_DIGITS = 64
@@ -115,3 +119,144 @@ def _texts(value: Json) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _texts(part)
+
+
+# How a reference to a file is written in a text, and the block that lists those given apart from the text.
+#
+# One grammar for all of it. A reference is `category:id`, category one of `FILE_CATEGORIES`, so that neither `http:` nor
+# `10:30` is one. The id begins with a letter, a digit or an underscore, and goes on with these and `. : / @ + ~ -`; any
+# other character of it is written as `%` and two hexadecimal digits for each byte of its UTF-8, as in a URL.
+
+
+FILE_CATEGORIES = tuple(category.value for category in FileCategory)
+"""What a file is, in the order in which they are told."""
+
+REF = rf"(?:{'|'.join(FILE_CATEGORIES)}):(?:\w|%[0-9A-Fa-f]{{2}})(?:[\w.:/@+~-]|%[0-9A-Fa-f]{{2}})*"
+"""A reference in a text, as a regular expression without groups."""
+
+HEADINGS = {"zh": "关联文件", "en": "Related files"}
+"""What stands above the block, by language."""
+
+_REF = re.compile(REF)
+_PLAIN_FIRST = re.compile(r"\w")
+_PLAIN = re.compile(r"[\w.:/@+~-]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_HEADING = re.compile(rf"\n\n\*\*(?:{'|'.join(HEADINGS.values())})\*\*:\n")
+_ITEMS = re.compile(rf"(?:- `{REF}`(?:\n|\Z))*\s*")
+_ITEM = re.compile(rf"- `({REF})`")
+
+
+def written(ref: FileRef) -> str:
+    """Return *ref* as it stands in a text; `ref_from` is the way back."""
+    first, rest = ref.id[:1], ref.id[1:]
+    return f"{ref.category}:{_quoted(first, _PLAIN_FIRST)}{_quoted(rest, _PLAIN)}"
+
+
+def ref_from(text: str) -> FileRef | None:
+    """Return the reference that *text* is as a whole, or None when it is none."""
+    if not _REF.fullmatch(text):
+        return None
+    category, _, quoted = text.partition(":")
+    try:
+        name = unquote(quoted, errors="strict")
+    except UnicodeDecodeError:
+        return None
+    return FileRef(category, name) if len(name) <= limits.FILE_REF_ID and not _CONTROL.search(name) else None
+
+
+def union(given: Sequence[FileRef], found: Sequence[FileRef]) -> tuple[FileRef, ...]:
+    """Return all references, each once, those *given* first; at most as many as a memory may have."""
+    return tuple(dict.fromkeys((*given, *found)))[: limits.FILE_REFS]
+
+
+def followed(held: Sequence[FileRef], before: Sequence[FileRef], after: Sequence[FileRef]) -> tuple[FileRef, ...]:
+    """Return the references of a memory whose content has changed, and which was given no new ones.
+
+    *held* are those it had; what was found in the content *before* goes with it, what is found *after* comes, and all
+    else was given, and stays.
+    """
+    gone = frozenset(before) - frozenset(after)
+    return union([ref for ref in held if ref not in gone], after)
+
+
+def with_block(content: str, given: Sequence[FileRef], *, is_chinese: bool) -> str:
+    """Return *content* followed by the block of the references that were *given* apart from it.
+
+    Without any it is the content as it is, unless that ends with such a block itself: then an empty one follows, which
+    `without_block` takes away again.
+    """
+    if not given and without_block(content) == (content, ()):
+        return content
+    heading = HEADINGS["zh" if is_chinese else "en"]
+    return f"{content}\n\n**{heading}**:\n" + "".join(f"- `{written(ref)}`\n" for ref in given)
+
+
+def without_block(text: str) -> tuple[str, tuple[FileRef, ...]]:
+    """Return *text* without the block at its end, and the references listed there, each once; the way back.
+
+    A block that a person has given other lines, such as text after it, is part of the text. White space after it is no
+    part of either.
+    """
+    headings = list(_HEADING.finditer(text))
+    if not headings or not _ITEMS.fullmatch(text, headings[-1].end()):
+        return text, ()
+    refs = (ref_from(item) for item in _ITEM.findall(text, headings[-1].end()))
+    listed = tuple(dict.fromkeys(ref for ref in refs if ref is not None))
+    return text[: headings[-1].start()], listed
+
+
+def _quoted(text: str, plain: re.Pattern[str]) -> str:
+    return "".join(char if plain.match(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in text)
+
+
+# Where files are reached, as a template says.
+
+
+_DOTS = re.compile(r"\.{1,2}")
+
+PLACES = frozenset({"category", "id", "name", "sha256", "user_id", "project_id", "tenant_id"})
+"""What a template may name in braces."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlTemplates:
+    """How URLs of files are made; an empty template makes none."""
+
+    download: str = ""
+    preview: str = ""
+
+
+def fault_of_template(template: str) -> str:
+    """Return what is wrong with a template, the empty string when nothing is."""
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        return f"is no template: {error}"
+    names = [name for _, name, _, _ in parts if name is not None]
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        return "must name its places without a format, as in {id}"
+    if unknown := sorted(set(names) - PLACES):
+        return f"names {', '.join(map(repr, unknown))}; there are {', '.join(sorted(PLACES))}"
+    if template and not {"id", "sha256"} & set(names):
+        return "must name {id} or {sha256}: else all files have one URL"
+    return ""
+
+
+def url_of(template: str, file: File) -> str:
+    """Return the URL of a file; whatever it is called, its parts stay within theirs of the template."""
+    scope = file.scope
+    values = {
+        "category": file.category.value,
+        "id": file.id,
+        "name": file.name,
+        "sha256": file.sha256,
+        "user_id": scope.user_id,
+        "project_id": scope.project_id,
+        "tenant_id": scope.tenant_id,
+    }
+    return template.format_map({name: _part(value) for name, value in values.items()})
+
+
+def _part(value: str) -> str:
+    """Return a value as one part of a path: one of dots alone would lead out of it, however it is quoted."""
+    return "_" * len(value) if _DOTS.fullmatch(value) else quote(value, safe="")

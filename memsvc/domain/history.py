@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 
 OWN_TO_A_REVISION = frozenset({"row", "previous_row", "revision", "update_time", "access_count", "access_time"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 USER_ID = 128
 SCOPE_ID = 128
 KEY = 256
@@ -85,3 +87,11 @@ SHORT_TERM_DAYS = 14
 KEY_NAME = 128
 KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
+
+
+# Numbers that everybody can read: JSON has no bounds, the languages that read it have doubles.
+
+
+def fits_json_number(number: float) -> bool:
+    """Return whether a number, whole or not, is finite and within the range of doubles."""
+    return -sys.float_info.max <= number <= sys.float_info.max

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from memsvc.domain.reminder import Reminder
+from memsvc.domain.clock import to_micros
 from memsvc.domain.scope import Scope
 
 Json: TypeAlias = "bool | float | int | str | list[Json] | dict[str, Json] | None"
@@ -190,3 +191,65 @@ def fingerprint(memory: Memory) -> int:
     """
     digest = hashlib.sha256(f"{memory.id}:{memory.revision}:{memory.content_hash}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+# Ids of memories: UUIDs of version 7, which sort by their time.
+
+
+_MILLISECOND_MICROS = 1_000
+_FRACTIONS = 4_096
+_VERSION_7 = 7 << 76
+_VARIANT = 0b10 << 62
+_RANDOM_BYTES = 8
+_RANDOM_MASK = (1 << 62) - 1
+
+
+def uuid7(now: datetime, random: Callable[[int], bytes] = os.urandom) -> str:
+    """Return a new UUID of version 7: ids of different microseconds sort as their times do.
+
+    The 12 bits after the version hold the fraction of the millisecond (RFC 9562, method 3); 62 bits are random.
+    """
+    millis, micros = divmod(to_micros(now), _MILLISECOND_MICROS)
+    fraction = micros * _FRACTIONS // _MILLISECOND_MICROS
+    chance = int.from_bytes(random(_RANDOM_BYTES), "big") & _RANDOM_MASK
+    digits = f"{millis << 80 | _VERSION_7 | fraction << 64 | _VARIANT | chance:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+# A reminder as a memory holds it. What it means in time is said in `memsvc.domain.reminders`.
+
+
+class Slot(StrEnum):
+    """A part of a day, in which what is due is given once."""
+
+    MORNING = "MORNING"
+    AFTERNOON = "AFTERNOON"
+
+
+class Recurrence(StrEnum):
+    """Whether a reminder comes once, or every year."""
+
+    NONE = "NONE"
+    YEARLY = "YEARLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """A day on which a memory comes due.
+
+    Attributes:
+        year: That of the day; for a yearly one the first in which it is due, 0: it always was.
+        minute: The time of day in minutes since midnight; None: the whole day.
+        time_zone: An IANA name; empty: the zone of whoever asks.
+        slot: None: every slot that begins before the time of day.
+        phrase: The words of the content that it was found in; empty: it was given.
+    """
+
+    month: int
+    day: int
+    year: int = 0
+    recurrence: Recurrence = Recurrence.YEARLY
+    minute: int | None = None
+    time_zone: str = ""
+    slot: Slot | None = None
+    phrase: str = ""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from memsvc.domain.memory import Memory, Status
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 
 AFTERNOON_HOUR = 15
 """The first hour of the afternoon slot; the morning slot begins with the day."""

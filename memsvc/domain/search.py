@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.files import File, FileCategory
 from memsvc.domain.filters import Filter
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope, SessionVisibility, Visibility
@@ -250,3 +252,57 @@ def candidate_of(memory: Memory) -> Candidate:
         create_time=to_micros(memory.create_time),
         event_time=None if memory.event_time is None else to_micros(memory.event_time),
     )
+
+
+# A search over memories and files at once: what is asked, and the groups of the answer.
+
+
+class Group(StrEnum):
+    """A part of the answer."""
+
+    MEMORY = "MEMORY"
+    FILES = "FILES"
+    REPORTS = "REPORTS"
+    CHARTS = "CHARTS"
+
+
+CATEGORIES: Mapping[Group, AbstractSet[FileCategory]] = {
+    Group.FILES: frozenset(FileCategory) - {FileCategory.REPORT, FileCategory.CHART},
+    Group.REPORTS: frozenset({FileCategory.REPORT}),
+    Group.CHARTS: frozenset({FileCategory.CHART}),
+}
+"""Which files are in which group: every category in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that a search found. *score* is over 0 and at most 1: comparable within one search only."""
+
+    file: File
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalQuery:
+    """A search over several groups.
+
+    Attributes:
+        memories: How memories are looked for; None: not at all.
+        groups: The groups of files that are wanted.
+        limit: How many of each group to return at most.
+    """
+
+    scope: Scope
+    text: str
+    visibility: Visibility
+    groups: AbstractSet[Group]
+    limit: int
+    memories: SearchQuery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalReply:
+    """What was found, by group; *memories* is None when they were not looked for."""
+
+    memories: SearchReply | None
+    files: Mapping[Group, tuple[FoundFile, ...]] = field(default_factory=dict)

@@ -5,8 +5,9 @@ It comes on top of `Reach`, which every store and index holds reads to.
 
 from __future__ import annotations
 
-from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or
-from memsvc.domain.memory import Layer, Memory
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import Attributes
+from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope, SessionVisibility
 
 
@@ -31,3 +32,64 @@ def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibilit
     if not scope.session_id:
         return shared
     return Or((shared, AnyOf(Field.SESSION_ID, (scope.session_id,))))
+
+
+# Plain memories: most of them, and all that the conditions which nobody asked for let pass.
+#
+# A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every memory. So
+# where many are tested a memory says in one number whether it passes whatever a plain memory passes, and the conditions
+# themselves are only looked at for the others.
+
+
+_STATUS = Status.ACTIVE.value
+_ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
+_NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
+"""Values that no plain memory has; of the others it may have any."""
+_ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
+
+
+def is_default_visible(one: Attributes | Memory) -> bool:
+    """Return whether a memory is active, not archived, no session's own, and bound to no time."""
+    is_free = one.expire_time is None and one.valid_from is None and one.valid_to is None
+    is_usual = one.tier != _ARCHIVED and one.layer != _SESSION
+    return one.status == _STATUS and is_free and is_usual
+
+
+def parted(where: Filter) -> tuple[list[Filter], list[Filter]]:
+    """Return the conditions that *where* joins: those that every plain memory meets, and the others."""
+    met: list[Filter] = []
+    others: list[Filter] = []
+    for child in _joined(where):
+        (met if _of_plain(child) else others).append(child)
+    return met, others
+
+
+def _joined(where: Filter) -> list[Filter]:
+    if isinstance(where, And):
+        return [part for child in where.children for part in _joined(child)]
+    return [where]
+
+
+def _of_plain(where: Filter) -> bool | None:
+    """Return whether plain memories meet the filter: all of them, none, or, with None, it depends."""
+    if isinstance(where, AnyOf):
+        return _has_any(where)
+    if isinstance(where, Range):
+        return False if where.field in _ABSENT else None
+    if isinstance(where, Not):
+        inner = _of_plain(where.child)
+        return None if inner is None else not inner
+    found = {_of_plain(child) for child in where.children}
+    decisive = isinstance(where, Or)
+    if decisive in found:
+        return decisive
+    return None if None in found else not decisive
+
+
+def _has_any(where: AnyOf) -> bool | None:
+    if where.field is Field.STATUS:
+        return _STATUS in where.values
+    if where.field in _ABSENT:
+        return False
+    never = _NEVER.get(where.field)
+    return False if all(value == never for value in where.values) else None

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
-from memsvc.domain.reminder import Reminder
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Reminder, Status, Tier
 
 
 @dataclass(frozen=True, slots=True)

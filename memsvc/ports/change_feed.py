@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.indexing import Change, Document, Expected
+from memsvc.domain.index_entries import Change, Document, Expected
 
 
 class IndexFeed(Protocol):

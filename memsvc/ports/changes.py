@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from memsvc.domain.indexing import Change
+from memsvc.domain.index_entries import Change
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 

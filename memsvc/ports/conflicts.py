@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.conflicts import Conflict, ConflictState, Statement
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)

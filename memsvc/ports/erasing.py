@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from memsvc.domain.erasure import Erasure
+from memsvc.domain.user_data import Erasure
 
 
 class ErasureReads(Protocol):

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Protocol
 
 from memsvc.domain.files import FileCategory
-from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import FoundFile
 
 
 class FileSearch(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.indexing import Chunk
-from memsvc.domain.integrity import Part
+from memsvc.domain.diagnostics import Part
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session

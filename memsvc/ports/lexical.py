@@ -7,8 +7,7 @@ from typing import Protocol
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import DerivedIndex, Generation
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from memsvc.domain.conflicts import Statement
+from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit
-from memsvc.domain.indexing import ChangeAction, Chunk
+from memsvc.domain.index_entries import ChangeAction, Chunk, Hit
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor
-from memsvc.domain.statements import Statement
 from memsvc.ports.backup import StoreCopies
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import EmbeddingCache, IndexFeed
@@ -125,7 +124,7 @@ class MemoryReads(HistoryReads, Protocol):
     def essentials(self, essential: Essential, *, reach: Reach, now: datetime, limit: int) -> list[Memory]:
         """Return at most *limit* memories that are essential in that way, the most important first, then by row.
 
-        They are in use at *now*, as `memsvc.domain.essentials.is_in_use` says, and not of layer SESSION. What it takes
+        They are in use at *now*, as `memsvc.domain.context.is_in_use` says, and not of layer SESSION. What it takes
         depends on how many such memories there are, not on how many others.
         """
         ...

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from memsvc.domain.memory import Memory
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 

@@ -51,7 +51,7 @@ class VaultManifest(Protocol):
         ...
 
     def at(self, paths: Iterable[str]) -> dict[str, Entry]:
-        """Return the entries of these paths by `memsvc.domain.vault_names.path_key`; unknown ones are left out."""
+        """Return the entries of these paths by `memsvc.domain.vault_layout.path_key`; unknown ones are left out."""
         ...
 
     def of(self, memory_ids: Iterable[str]) -> dict[str, Entry]:

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Attributes, Hit, View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import DerivedIndex, Generation
 from memsvc.ports.embedder import Vector

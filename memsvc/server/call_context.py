@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.domain.api_keys import Role
 from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import PermissionDeniedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import access_errors, errors, file_errors, limits, moving_errors
+from memsvc.domain import errors, limits
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.domain.write_requests import Rejected
 from memsvc.v1 import types_pb2 as types
@@ -148,17 +148,17 @@ TABLE: Mapping[type[MemsvcError], Row] = {
     errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
     errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    access_errors.ApiKeyRequiredError: Row(_CODE.UNAUTHENTICATED),
-    access_errors.ApiKeyInvalidError: Row(_CODE.UNAUTHENTICATED),
-    access_errors.ApiKeyExpiredError: Row(_CODE.UNAUTHENTICATED),
-    access_errors.PermissionDeniedError: Row(_CODE.PERMISSION_DENIED),
-    access_errors.ApiKeyNotFoundError: Row(_CODE.NOT_FOUND, _api_key),
-    file_errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    file_errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.ApiKeyRequiredError: Row(_CODE.UNAUTHENTICATED),
+    errors.ApiKeyInvalidError: Row(_CODE.UNAUTHENTICATED),
+    errors.ApiKeyExpiredError: Row(_CODE.UNAUTHENTICATED),
+    errors.PermissionDeniedError: Row(_CODE.PERMISSION_DENIED),
+    errors.ApiKeyNotFoundError: Row(_CODE.NOT_FOUND, _api_key),
+    errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
+    errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.VaultOffError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    moving_errors.StoreMovedError: Row(_CODE.UNAVAILABLE, _retry),
-    moving_errors.MoveRefusedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    moving_errors.MoveRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.StoreMovedError: Row(_CODE.UNAVAILABLE, _retry),
+    errors.MoveRefusedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.MoveRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
 """Every error that a caller can be told about. What is not here is INTERNAL."""

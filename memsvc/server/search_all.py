@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain.errors import NotReadyError
-from memsvc.domain.global_search import GlobalQuery, GlobalReply, Group
-from memsvc.domain.search import SearchQuery
+from memsvc.domain.search import GlobalQuery, GlobalReply, Group, SearchQuery
 from memsvc.engine.files.resolving import FileRefResolver
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context

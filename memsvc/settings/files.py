@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from memsvc.domain.url_templates import fault_of_template
+from memsvc.domain.files import fault_of_template
 from memsvc.settings.part import SettingsGroup
 
 

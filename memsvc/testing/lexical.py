@@ -9,8 +9,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Attributes, Hit, LexicalEntry, View, entry_id
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import Attributes, Hit, LexicalEntry, LexicalManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.testing import factories

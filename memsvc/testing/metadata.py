@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.filters import And
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.reminders import window
 from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore, RequestRecord

@@ -9,11 +9,10 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from memsvc.domain.conflicts import Conflict, ConflictState
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement, ValuePart
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.ports.conflicts import StoredStatement
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.essentials import Essential
+from memsvc.domain.context import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories

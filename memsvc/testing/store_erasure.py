@@ -10,13 +10,13 @@ from datetime import timedelta
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.history import Checkpoint
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from memsvc.domain.files import File, FileCategory
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.ports.metadata import MetadataStore, Record

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import BackendClosedError, ErasureRunningError
 from memsvc.domain.files import File, FileCategory, FileFilter, folded
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

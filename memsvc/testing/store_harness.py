@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.ports.metadata import MetadataStore, Record

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.ports.metadata import MetadataStore, UniquenessRaceError
 from memsvc.testing import factories

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memsvc.domain.indexing import Chunk
-from memsvc.domain.integrity import Part
+from memsvc.domain.diagnostics import Part
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Keyword, Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session

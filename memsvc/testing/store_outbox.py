@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document, Expected
 from memsvc.domain.memory import Memory, Status, fingerprint
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories

@@ -9,8 +9,7 @@ import pytest
 
 from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.filters import AnyOf, Field, Filter
-from memsvc.domain.index_entries import Hit, View, entry_id
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, Hit, View, entry_id
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories

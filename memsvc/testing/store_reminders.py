@@ -8,9 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Memory, Status
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 from memsvc.domain.reminders import day_number, window
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.reminders import ReminderPlace

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.ports.metadata import (
     ContentName,

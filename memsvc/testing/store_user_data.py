@@ -11,9 +11,8 @@ import pytest
 
 from memsvc.domain.errors import CapabilityMissingError
 from memsvc.domain.history import Checkpoint
-from memsvc.domain.indexing import ChangeAction, Chunk
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status
-from memsvc.domain.reminder import Reminder, Slot
+from memsvc.domain.index_entries import ChangeAction, Chunk
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Reminder, Review, Slot, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision, said_by

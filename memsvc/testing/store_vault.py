@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.erasure import Erasure, owner_digest
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.domain.vault import Entry
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import path_key
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vault import Transcript, VaultState
 from memsvc.testing import factories

@@ -7,9 +7,21 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from memsvc.domain.indexing import ChangeAction, Chunk
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.index_entries import ChangeAction, Chunk
+from memsvc.domain.memory import (
+    FileRef,
+    Keyword,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Recurrence,
+    Reminder,
+    Review,
+    Slot,
+    Status,
+    Tier,
+)
 from memsvc.domain.search import Candidate
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories

@@ -12,8 +12,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field, Filter
-from memsvc.domain.index_entries import Attributes, Hit, View, entry_id
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation
 from memsvc.ports.embedder import Vector

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from, with_block, written
+from memsvc.domain.files import FILE_CATEGORIES, REF, ref_from, with_block, written
 from memsvc.domain.memory import FileRef
 from memsvc.text.markdown import BlockKind, blocks
 from memsvc.text.scripts import is_han
@@ -74,7 +74,7 @@ def given_apart(content: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
 def content_with_block(content: str, refs: Sequence[FileRef]) -> str:
     """Return *content* as a person reads it: followed by a block of the references given apart, in its language.
 
-    `memsvc.domain.file_refs.without_block` is the way back.
+    `memsvc.domain.files.without_block` is the way back.
     """
     return with_block(content, given_apart(content, refs), is_chinese=is_han(content))
 

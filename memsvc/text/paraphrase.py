@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memsvc.domain.statements import Statement
+from memsvc.domain.conflicts import Statement
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import query_terms
 from memsvc.text.facts import USER, statements_in

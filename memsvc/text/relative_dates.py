@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Slot
 from memsvc.domain.reminders import is_day
 from memsvc.text.date_mentions import han_number, placed_dates
 

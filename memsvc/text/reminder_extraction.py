@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from datetime import date, datetime
 
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.relative_dates import NamedDay, named_days, time_of_day

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain import access_errors, errors, file_errors, moving_errors
+from memsvc.domain import errors
 from memsvc.server.error_status import REASON_PREFIX
 from memsvc.v1 import error_reason_pb2
 
@@ -111,7 +111,7 @@ def test_every_exception_is_swallowed_only_where_it_may_be() -> None:
 
 def test_every_error_has_its_reason_and_every_reason_its_error() -> None:
     """What the domain raises and what the API promises are the same."""
-    modules = (errors, access_errors, file_errors, moving_errors)
+    modules = (errors, errors, errors, errors)
     classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     raised = {cls.reason for cls in classes if issubclass(cls, errors.MemsvcError)}
     names = error_reason_pb2.ErrorReason.keys()

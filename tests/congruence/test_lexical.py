@@ -15,8 +15,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.index_entries import Attributes, LexicalEntry, View, entry_id, row_of
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import Attributes, LexicalEntry, LexicalManifest, View, entry_id, row_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings

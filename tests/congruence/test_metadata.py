@@ -16,9 +16,8 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.indexing import ChangeAction, Chunk
-from memsvc.domain.memory import Json, Keyword, Kind, Memory, Status
-from memsvc.domain.reminder import Recurrence, Reminder
+from memsvc.domain.index_entries import ChangeAction, Chunk
+from memsvc.domain.memory import Json, Keyword, Kind, Memory, Recurrence, Reminder, Status
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, OrderField, PageCursor

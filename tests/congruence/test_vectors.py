@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.index_entries import Attributes, View, entry_id
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Attributes, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.ports.vectors import VectorEntry, VectorIndex

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.postgres_index import FULLTEXT
 from tests.postgres_index import PostgresIndex

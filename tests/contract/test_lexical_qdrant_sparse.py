@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
 from tests.qdrant_index import QdrantIndex

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex

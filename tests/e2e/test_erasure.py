@@ -250,8 +250,8 @@ def _wait_until_begun(data_dir: Path) -> None:
 
 def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerProcess, user: str) -> None:
     """As it is noted in the store: ERASURE_RUNNING."""
-    from memsvc.domain.erasure import owner_digest  # noqa: PLC0415 - here alone
     from memsvc.domain.scope import Scope  # noqa: PLC0415
+    from memsvc.domain.user_data import owner_digest  # noqa: PLC0415 - here alone
 
     scope = types.Scope(user_id=user)
     old = create(stubs, scope, "old")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
-from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import CapabilityMissingError
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.ports.backup import CopyProgress
 from memsvc_backends.in_memory.state import State
 

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from memsvc.domain.files import FileCategory, is_expired
-from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import FoundFile
 from memsvc.text.file_terms import file_terms
 from memsvc_backends.in_memory.state import State
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.indexing import Chunk
-from memsvc.domain.integrity import Part
+from memsvc.domain.diagnostics import Part
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session

@@ -12,8 +12,7 @@ from threading import Lock
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH, LexicalIndex

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.context import Essential, is_in_use
 from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.essentials import Essential, is_in_use
 from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, View, entry_id
-from memsvc.domain.indexing import Change, Chunk, Document, Expected
+from memsvc.domain.index_entries import Change, Chunk, Document, Expected, Hit, View, entry_id
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier, fingerprint
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor, candidate_of

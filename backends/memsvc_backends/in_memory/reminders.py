@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 
-from memsvc.domain.memory import Memory
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Given, Window, day_number, reminds
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace

@@ -8,16 +8,15 @@ from datetime import date, datetime
 
 from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.erasure import Erasure
 from memsvc.domain.files import File
 from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
-from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
-from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Status
-from memsvc.domain.reminder import Slot
+from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
+from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Slot, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import MessageRecord, Session
+from memsvc.domain.user_data import Erasure
 from memsvc.domain.vault import Entry
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc.ports.vault import VaultState

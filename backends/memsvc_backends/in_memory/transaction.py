@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Checkpoint, tombstone_of
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import message_state

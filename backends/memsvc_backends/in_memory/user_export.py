@@ -9,14 +9,13 @@ from typing import NoReturn
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
+from memsvc.domain.user_data import Erasure, RecordKind, Stored, StoredRevision, owner_digest
 from memsvc.ports.metadata import Record
 from memsvc.ports.transfer import Restored, UserSnapshot
 from memsvc_backends.in_memory.erasure import InprocErasureReads

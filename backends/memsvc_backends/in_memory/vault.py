@@ -8,8 +8,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry
-from memsvc.domain.vault_layout import ABSENT, is_said
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import ABSENT, is_said, path_key
 from memsvc.ports.vault import Transcript, VaultState
 from memsvc_backends.in_memory.state import State
 

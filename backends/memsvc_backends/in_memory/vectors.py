@@ -12,8 +12,7 @@ import numpy as np
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.embedder import Vector

@@ -9,8 +9,7 @@ from typing import Any
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec

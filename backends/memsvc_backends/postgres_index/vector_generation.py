@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.indexing import VectorManifest
-from memsvc.domain.vector_manifest import content_of, manifest_of
+from memsvc.domain.index_entries import VectorManifest, content_of, manifest_of
 from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.postgres_index import vector_table as tables
 from memsvc_backends.postgres_index.connections import Connection

@@ -12,8 +12,7 @@ from functools import partial
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec

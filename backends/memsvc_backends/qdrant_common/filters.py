@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import View
-from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
+from memsvc.domain.visibility import parted
 from memsvc_backends.qdrant_edge.whole import Part, parts_of
 
 Condition: TypeAlias = dict[str, object]

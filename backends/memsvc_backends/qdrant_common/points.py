@@ -11,7 +11,7 @@ import numpy as np
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
 from memsvc.domain.index_entries import Attributes, View
-from memsvc.domain.plain import is_default_visible
+from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.embedder import Vector
 from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.qdrant_common.filters import (

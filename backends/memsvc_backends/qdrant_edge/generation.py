@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest
 from memsvc_backends.qdrant_common.points import Changes, Slice, slices_of
 from memsvc_backends.qdrant_edge.child_process import Child
 from memsvc_backends.qdrant_edge.errors import translate

@@ -10,8 +10,7 @@ from typing import Any
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.embedder import Vector

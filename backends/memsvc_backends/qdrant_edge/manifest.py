@@ -8,8 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from memsvc.domain.indexing import VectorManifest
-from memsvc.domain.vector_manifest import content_of, manifest_of
+from memsvc.domain.index_entries import VectorManifest, content_of, manifest_of
 from memsvc.fsync import sync
 
 _FILE = "manifest.json"

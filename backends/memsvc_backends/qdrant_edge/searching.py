@@ -11,8 +11,7 @@ import numpy as np
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
 from memsvc.ports.hits import Hits

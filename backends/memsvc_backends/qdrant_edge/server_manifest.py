@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from memsvc.domain.indexing import LexicalManifest, VectorManifest
-from memsvc.domain.vector_manifest import content_of, manifest_of
+from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
 
 FORMAT = 1
 """Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""

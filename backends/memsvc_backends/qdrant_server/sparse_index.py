@@ -21,8 +21,7 @@ from qdrant_client import models
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.hits import Hits
 from memsvc.ports.lexical import LexicalIndex

@@ -17,8 +17,7 @@ from qdrant_client import models
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.embedder import Vector
 from memsvc.ports.hits import Hits

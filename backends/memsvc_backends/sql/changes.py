@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.changes import ChangePage, LoggedChange

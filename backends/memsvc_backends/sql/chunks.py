@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memsvc.domain.index_entries import View, entry_id, ordinal_of
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import Chunk, View, entry_id, ordinal_of
 from memsvc.domain.memory import Memory
 from memsvc_backends.sql.jsontext import json_text, json_value
 

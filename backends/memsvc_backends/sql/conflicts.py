@@ -10,9 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import EPOCH, to_micros
-from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement
 from memsvc.domain.scope import Reach
-from memsvc.domain.statements import Rule, Statement
 from memsvc.ports.conflicts import StoredStatement
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter

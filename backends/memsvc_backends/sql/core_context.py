@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.essentials import Essential
+from memsvc.domain.context import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.dialect import rows_as_json, rows_of_text
@@ -121,7 +121,7 @@ def _of_project(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 def _in_use() -> Iterator[sa.ColumnElement[bool]]:
-    """Yield what `memsvc.domain.essentials.is_in_use` asks."""
+    """Yield what `memsvc.domain.context.is_in_use` asks."""
     now: sa.BindParameter[Any] = sa.bindparam("now")
     yield memories.c.status == Status.ACTIVE.value
     yield memories.c.tier != Tier.ARCHIVED.value

@@ -12,11 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.erasure import Erasure, covered, owner_digest, uncovered
 from memsvc.domain.errors import ErasureRunningError
-from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View, entry_id
 from memsvc.domain.scope import OWNER_SEPARATOR
+from memsvc.domain.user_data import Erasure, covered, owner_digest, uncovered
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import MAX_INTEGER, execute_compiled, holds_text, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.jsontext import json_text, json_value

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import exc
 
-from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
-from memsvc.domain.moving_errors import StoreMovedError
+from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.ports.metadata import UniquenessRaceError
 
 BACKEND = "sql"

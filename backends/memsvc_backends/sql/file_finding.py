@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.files import File, FileCategory
-from memsvc.domain.global_search import FoundFile
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import FoundFile
 from memsvc.text.file_terms import file_terms as terms_of
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter, listed, truncated, unindexed

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.history import Revision
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.database import Database

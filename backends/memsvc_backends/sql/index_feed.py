@@ -13,8 +13,17 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id, row_of
-from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.index_entries import (
+    MAX_ORDINAL,
+    Change,
+    ChangeAction,
+    Chunk,
+    Document,
+    Expected,
+    View,
+    entry_id,
+    row_of,
+)
 from memsvc_backends.sql.chunks import chunk_from_row, sole_chunk
 from memsvc_backends.sql.claims import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
 from memsvc_backends.sql.database import Database

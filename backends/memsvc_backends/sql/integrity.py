@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.conflicts import Conflict
+from memsvc.domain.diagnostics import Part
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
-from memsvc.domain.integrity import Part
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session

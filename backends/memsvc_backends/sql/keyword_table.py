@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, View, entry_id
-from memsvc.domain.plain import parted
 from memsvc.domain.scope import Reach
+from memsvc.domain.visibility import parted
 from memsvc_backends.sql.dialect import is_listed, list_parameter, truncated, unindexed
 from memsvc_backends.sql.filters import condition
 from memsvc_backends.sql.ranking_columns import CandidateColumns

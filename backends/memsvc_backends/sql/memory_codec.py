@@ -18,13 +18,15 @@ from memsvc.domain.memory import (
     Layer,
     Memory,
     Origin,
+    Recurrence,
+    Reminder,
     Review,
+    Slot,
     Status,
     Tier,
     fingerprint,
     keywords_of,
 )
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.jsontext import json_text, json_value

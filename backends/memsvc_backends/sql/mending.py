@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.indexing import Chunk
-from memsvc.domain.integrity import Part
+from memsvc.domain.diagnostics import Part
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.integrity import IS_DANGLING, PART_TABLES, is_known, lost_rows, row_of_part

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory
 from memsvc_backends.sql.dialect import execute_compiled
 from memsvc_backends.sql.row_writer import insert_many

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.plain import is_default_visible
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import candidate_of
+from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 from memsvc_backends.sql.tables import ONE, ZERO, memories
 from memsvc_backends.sql.versions import Versions
@@ -28,7 +28,7 @@ _IS_PLAIN = sa.and_(
     memories.c.layer != sa.literal_column("'SESSION'"),
     *(memories.c[name].is_(None) for name in ("expire_time", "valid_from", "valid_to")),
 )
-"""What `memsvc.domain.plain.is_default_visible` says of a memory."""
+"""What `memsvc.domain.visibility.is_default_visible` says of a memory."""
 SELECTED = tuple(sa.case((_IS_PLAIN, ONE), else_=ZERO) if name == "plain" else memories.c[name] for name in COLUMNS)
 """`COLUMNS` out of the table of memories."""
 

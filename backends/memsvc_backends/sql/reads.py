@@ -12,11 +12,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.essentials import Essential
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, View, entry_id, ordinal_of, row_of
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor

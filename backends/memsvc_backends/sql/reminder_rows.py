@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.memory import Memory
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Acknowledged, day_number, reminds
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.tables import reminders, reminders_given

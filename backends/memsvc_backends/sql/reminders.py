@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.memory import Memory
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.reminders import ReminderPlace

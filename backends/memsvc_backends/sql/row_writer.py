@@ -12,8 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.index_entries import MAX_ORDINAL, View, entry_id
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import MAX_ORDINAL, Chunk, View, entry_id
 from memsvc.domain.memory import Kind, Memory, Status, fingerprint
 from memsvc.domain.sessions import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError

@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.domain.memory import Memory
-from memsvc.domain.statements import Rule, Statement, ValuePart
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.jsontext import json_text, json_value

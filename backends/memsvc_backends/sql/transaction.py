@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Checkpoint
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import SessionWrites

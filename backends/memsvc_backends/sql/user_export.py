@@ -11,14 +11,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros
-from memsvc.domain.conflicts import Conflict
+from memsvc.domain.conflicts import Conflict, Statement
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.sessions import Session
-from memsvc.domain.statements import Statement
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 from memsvc_backends.sql.checkpoints import checkpoint_from_row
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row

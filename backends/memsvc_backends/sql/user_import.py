@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Tombstone
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Stored, StoredRevision

@@ -12,7 +12,7 @@ from memsvc.domain.clock import from_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.vault import Entry
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import path_key
 from memsvc.ports.vault import Transcript, VaultState
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter

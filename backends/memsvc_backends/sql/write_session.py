@@ -16,7 +16,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.ports.metadata import Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql import idempotency

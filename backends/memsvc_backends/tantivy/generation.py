@@ -11,8 +11,7 @@ from tantivy import FieldType, Index, Order, Query, Schema, Searcher
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Listed
 from memsvc.ports.hits import Hits

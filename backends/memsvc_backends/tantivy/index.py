@@ -12,8 +12,7 @@ from pathlib import Path
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.hits import Hits

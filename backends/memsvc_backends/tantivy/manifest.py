@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalManifest
 from memsvc.fsync import sync
 from memsvc_backends.tantivy.schema import FORMAT
 

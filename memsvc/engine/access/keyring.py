@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError
 from memsvc.domain.api_keys import ApiKey, KeyDemand, KeyState, key_id_of
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, BackendUnavailableError
 from memsvc.ports.keys import KeyReads
 
 KEPT = 10_000

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memsvc.domain.access_errors import ApiKeyNotFoundError
 from memsvc.domain.api_keys import ApiKey, Role, digest_of_key, new_key_text
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.errors import ApiKeyNotFoundError, InvalidRequestError, Violation
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.commit.group_committer import GroupCommitter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Status, put_away
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Outcome, WriteOptions, Written

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from memsvc.domain.file_refs import written
-from memsvc.domain.files import File, is_expired
-from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.integrity import Fault, FileCleaning, Finding
+from memsvc.domain.diagnostics import Fault, FileCleaning, Finding
+from memsvc.domain.files import File, is_expired, written
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.commit.group_committer import GroupCommitter

@@ -7,9 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from memsvc.domain.diagnostics import IndexKind
+from memsvc.domain.diagnostics import Checking, CheckSummary, Fault, FileCleaning, Finding, IndexKind, Part
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.integrity import Checking, CheckSummary, Fault, FileCleaning, Finding, Part
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.engine.admin.file_faults import FileFaults

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.integrity import Fault, Finding
+from memsvc.domain.diagnostics import Fault, Finding
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status, content_hash
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor

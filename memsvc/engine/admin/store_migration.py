@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 from enum import StrEnum
 
-from memsvc.domain.moving_errors import MoveRunningError
+from memsvc.domain.errors import MoveRunningError
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget

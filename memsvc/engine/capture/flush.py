@@ -17,7 +17,7 @@ from memsvc.domain.capture import (
     Statement,
 )
 from memsvc.domain.clock import Deadline
-from memsvc.domain.file_refs import HEADINGS, written
+from memsvc.domain.files import HEADINGS, written
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import summed

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction
+from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Statement, contradicts
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.statements import Statement, contradicts
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.statements import extract_statements, is_elsewhere, is_personal, states_more

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memsvc.domain.conflicts import Conflict, ConflictState
+from memsvc.domain.conflicts import Conflict, ConflictState, Statement
 from memsvc.domain.history import is_valid_at
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.statements import Statement
 from memsvc.engine.conflicts.statements import contradiction, is_elsewhere, states_more
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction

@@ -6,8 +6,8 @@ for one of their sentences, nor the private ones of a session.
 
 from __future__ import annotations
 
+from memsvc.domain.conflicts import Rule, Statement, contradicts
 from memsvc.domain.memory import Kind, Layer, Memory, Status
-from memsvc.domain.statements import Rule, Statement, contradicts
 from memsvc.text.facts import USER, statements_in
 from memsvc.text.sentences import sentences
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.errors import MemorySupersededError, SupersedeCycleError
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.memories.recording import RecordBuilder

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.consolidation import Consolidated, Group, Wording, archived_for, carried_over, draft_of
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import own_reach

@@ -15,7 +15,7 @@ from memsvc.domain.errors import (
     Violation,
 )
 from memsvc.domain.history import changed_fields
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from memsvc.domain.budget import TokenBudget, own_shares
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
@@ -23,6 +22,8 @@ from memsvc.domain.context import (
     Plan,
     Reason,
     Section,
+    TokenBudget,
+    own_shares,
 )
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Tier

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.essentials import (
+from memsvc.domain.context import (
     REMINDER_SPAN,
     CoreContext,
     Essential,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
-from memsvc.domain.file_refs import HEADINGS, written
+from memsvc.domain.files import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import LruCache, identity
 from memsvc.ports.tokenizer import Tokenizer

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsvc.domain.budget import TokenBudget
-from memsvc.domain.context import Held, Item, Reason, Section
+from memsvc.domain.context import Held, Item, Reason, Section, TokenBudget
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import SearchHit

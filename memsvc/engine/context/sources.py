@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section
-from memsvc.domain.essentials import is_in_use
+from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section, is_in_use
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility

@@ -9,7 +9,7 @@ from datetime import datetime
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
 from memsvc.domain.files import File, FileCategory
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import visible

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from memsvc.domain.file_errors import StoredFileNotFoundError
+from memsvc.domain.errors import StoredFileNotFoundError
 from memsvc.domain.files import File, is_expired
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter

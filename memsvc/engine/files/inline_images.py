@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.file_refs import written
-from memsvc.domain.files import File, FileCategory, is_expired
+from memsvc.domain.files import File, FileCategory, is_expired, written
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.domain.files import File
+from memsvc.domain.files import File, UrlTemplates, url_of
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.url_templates import UrlTemplates, url_of
 from memsvc.ports.files import FileReads
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoundError
+from memsvc.domain.errors import FileContentMissingError, InvalidRequestError, StoredFileNotFoundError, Violation
 from memsvc.domain.files import File, FileFilter
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import File, FileCategory, media_type_matches
-from memsvc.domain.ids import uuid7
-from memsvc.domain.memory import Json
+from memsvc.domain.memory import Json, uuid7
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
-from memsvc.domain.index_entries import Hit, LexicalEntry, View, entry_id
-from memsvc.domain.indexing import Chunk, Document
+from memsvc.domain.index_entries import Chunk, Document, Hit, LexicalEntry, View, entry_id
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of

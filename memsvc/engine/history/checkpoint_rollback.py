@@ -15,7 +15,7 @@ from typing import Any
 from memsvc.domain.clock import Deadline, from_micros, to_micros
 from memsvc.domain.errors import CheckpointNotFoundError, DeadlineExceededError
 from memsvc.domain.history import Checkpoint, DifferenceKind, Kept, RollbackReport, Unreturned, difference_of
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from memsvc.domain.index_entries import Hit, View
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import Document, Hit, View
 from memsvc.domain.search import SearchQuery
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import centred, means_of

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 
-from memsvc.domain.indexing import Change, Document
+from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.vector_entries import VectorEntries
 
 DEPTH = 2

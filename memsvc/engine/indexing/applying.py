@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 
-from memsvc.domain.indexing import Change, Document
+from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.vector_entries import VectorEntries

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.ports.embedder import Vector, Vectors
 
 Means: TypeAlias = Mapping[View, Vector]

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import Document
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.vectors import VectorIndex

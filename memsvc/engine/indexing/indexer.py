@@ -8,9 +8,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.domain.indexing import Change
-from memsvc.domain.moving_errors import StoreMovedError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, StoreMovedError
+from memsvc.domain.index_entries import Change
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.progress import Waiters
 from memsvc.engine.indexing.words_ahead import LexicalCatchUp

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from memsvc.domain.diagnostics import IndexKind
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import Document, LexicalManifest
+from memsvc.domain.index_entries import Document, LexicalEntry, LexicalManifest
 from memsvc.engine.indexing.index_writers import Drafting, IndexSide, changes_of
 from memsvc.engine.indexing.views import lexical_entries
 from memsvc.ports.lexical import LexicalIndex

@@ -8,7 +8,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import Document
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.centring import means_of
 from memsvc.engine.indexing.spaces import EmbeddingSpaces

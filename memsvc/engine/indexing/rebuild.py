@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import Document
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.index_writers import Draft, IndexWriter
 from memsvc.ports.change_feed import IndexFeed

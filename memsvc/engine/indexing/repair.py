@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memsvc.domain.diagnostics import ReindexPhase, ReindexProgress
-from memsvc.domain.index_entries import View, entry_id, ordinal_of, row_of
-from memsvc.domain.indexing import Expected
+from memsvc.domain.index_entries import Expected, View, entry_id, ordinal_of, row_of
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.ports.change_feed import IndexFeed

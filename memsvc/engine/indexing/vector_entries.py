@@ -7,8 +7,7 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from memsvc.domain.index_entries import View, entry_id
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import Document, View, entry_id
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import Means, centred
 from memsvc.engine.indexing.views import EmbeddingGranularity, Passage, passages_of

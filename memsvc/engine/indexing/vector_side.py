@@ -9,7 +9,7 @@ import numpy as np
 
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
-from memsvc.domain.indexing import Document, VectorManifest
+from memsvc.domain.index_entries import Document, VectorManifest
 from memsvc.engine.indexing.centring import Means, means_of
 from memsvc.engine.indexing.index_writers import Drafting, IndexSide, changes_of
 from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces

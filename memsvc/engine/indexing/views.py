@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memsvc.domain.index_entries import MAX_ORDINAL, LexicalEntry, View, entry_id
-from memsvc.domain.indexing import Document
+from memsvc.domain.index_entries import MAX_ORDINAL, Document, LexicalEntry, View, entry_id
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.text.passages import lexical_terms, passage, previous_line

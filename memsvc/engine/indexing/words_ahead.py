@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memsvc.domain.indexing import Change
+from memsvc.domain.index_entries import Change
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.ports.change_feed import IndexFeed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, Violation
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility

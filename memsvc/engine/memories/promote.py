@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
-from memsvc.domain.memory import Layer, Memory, Status
-from memsvc.domain.reminder import Reminder
+from memsvc.domain.memory import Layer, Memory, Reminder, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from memsvc.domain.context import is_in_use
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.essentials import is_in_use
-from memsvc.domain.memory import Memory
-from memsvc.domain.reminder import Slot
+from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Due, Moment, day_number, due, occurs_on, slots_of, window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
-from memsvc.domain.memory import Kind, Layer, Memory, Origin
-from memsvc.domain.reminder import Reminder
+from memsvc.domain.memory import Kind, Layer, Memory, Origin, Reminder
 from memsvc.domain.reminders import YEARS
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
 

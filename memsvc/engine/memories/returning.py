@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memsvc.domain.history import changed_fields
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 
 

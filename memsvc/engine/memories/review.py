@@ -11,7 +11,7 @@ from memsvc.domain.errors import (
     NotQuarantinedError,
     RevisionConflictError,
 )
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Review, Status
 from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Reach, Scope

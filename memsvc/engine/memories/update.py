@@ -16,7 +16,7 @@ from memsvc.domain.errors import (
     RevisionNotFoundError,
     Violation,
 )
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible

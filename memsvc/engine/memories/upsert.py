@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible

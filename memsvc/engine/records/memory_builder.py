@@ -11,11 +11,10 @@ from operator import itemgetter
 import numpy as np
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.file_refs import union
-from memsvc.domain.ids import uuid7
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.files import union
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of, uuid7
 from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memsvc.domain.file_refs import followed, union
+from memsvc.domain.files import followed, union
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.memories.reminding import ReminderDetector

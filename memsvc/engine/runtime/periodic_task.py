@@ -6,8 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.moving_errors import StoreMovedError
+from memsvc.domain.errors import BackendUnavailableError, StoreMovedError
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, DimensionMismatchError, MemsvcError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.search import SearchQuery
 from memsvc.engine.indexing.centring import Means, centred, means_of
 from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.global_search import CATEGORIES, FoundFile, GlobalQuery, GlobalReply, Group
 from memsvc.domain.scope import Reach
+from memsvc.domain.search import CATEGORIES, FoundFile, GlobalQuery, GlobalReply, Group
 from memsvc.engine.search.search import SearchService
 from memsvc.ports.files import FileReads
 from memsvc.text.analysis import query_terms

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memsvc.domain.index_entries import ordinal_of
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchHit

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.diversity import TermVector, diversified
 from memsvc.domain.errors import (
     BackendUnavailableError,
     CapabilityMissingError,
@@ -17,7 +16,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.index_entries import ordinal_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.near_duplicates import Shingles, collapsed
+from memsvc.domain.near_duplicates import Shingles, TermVector, collapsed, diversified
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchQuery, Skipped
 from memsvc.engine.search.ranking import Ranking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.search.asked import RetrievalRequest

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memsvc.domain.errors import SessionExistsError, SessionNotFoundError
-from memsvc.domain.ids import uuid7
-from memsvc.domain.memory import Json
+from memsvc.domain.memory import Json, uuid7
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import (
     AutoTrim,

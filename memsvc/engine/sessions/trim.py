@@ -20,8 +20,9 @@ from memsvc.domain.sessions import (
     Session,
     SessionName,
     SessionState,
+    dropped_ordinals,
+    ordinals_over_limit,
 )
-from memsvc.domain.trim_plan import dropped_ordinals, ordinals_over_limit
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, recall

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.domain.conflicts import Conflict
+from memsvc.domain.conflicts import Conflict, Statement, ValuePart
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import View
-from memsvc.domain.memory import FileRef, Memory, content_hash, keywords_of
-from memsvc.domain.reminder import Reminder
+from memsvc.domain.memory import FileRef, Memory, Reminder, content_hash, keywords_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Session, ToolCall
-from memsvc.domain.statements import Statement, ValuePart
 from memsvc.domain.user_data import Stored
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.parts import MessagePart

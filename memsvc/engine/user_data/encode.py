@@ -15,14 +15,12 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from memsvc.domain.conflicts import Conflict
+from memsvc.domain.conflicts import Conflict, Statement
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import MessageRecord, Session
-from memsvc.domain.statements import Statement
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 
 Fields = dict[str, Any]

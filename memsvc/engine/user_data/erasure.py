@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from memsvc.domain.diagnostics import ReindexMode
-from memsvc.domain.erasure import Erased, Erasure, Receipt, owner_digest
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.user_data import Erased, Erasure, Receipt, owner_digest
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.garbage_collection import GRACE
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder

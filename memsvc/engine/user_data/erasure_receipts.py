@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.erasure import Erased, Receipt, covered, uncovered
+from memsvc.domain.user_data import Erased, Receipt, covered, uncovered
 from memsvc.engine.user_data.file_erasure import BLOBS, ORPHANS
 
 DIGEST_BYTES = 32

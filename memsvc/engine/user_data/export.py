@@ -12,8 +12,7 @@ from datetime import datetime
 from itertools import islice, repeat
 
 from memsvc.domain.errors import LimitExceededError
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import Chunk, Document
+from memsvc.domain.index_entries import Chunk, Document, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored

@@ -8,11 +8,11 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from memsvc.domain import limits
+from memsvc.domain.conflicts import Rule
 from memsvc.domain.index_entries import MAX_ORDINAL, View
-from memsvc.domain.reminder import Recurrence, Slot
+from memsvc.domain.memory import Recurrence, Slot
 from memsvc.domain.reminders import is_day
 from memsvc.domain.sessions import MessageState, Role
-from memsvc.domain.statements import Rule
 from memsvc.engine.user_data.values import (
     Arguments,
     Content,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memsvc.domain.file_refs import FILE_CATEGORIES, REF, ref_from
+from memsvc.domain.files import FILE_CATEGORIES, REF, ref_from
 from memsvc.domain.memory import FileRef
 from memsvc.text.file_refs import refs_in, with_references
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.domain import limits
-from memsvc.domain.conflicts import ConflictState
+from memsvc.domain.conflicts import ConflictState, Rule
 from memsvc.domain.files import FileCategory as KnownCategory
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
 from memsvc.domain.sessions import AutoTrim, SessionState
-from memsvc.domain.statements import Rule
 from memsvc.engine.user_data.parts import (
     AcknowledgedPart,
     FileRefPart,

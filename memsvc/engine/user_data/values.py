@@ -21,8 +21,8 @@ from pydantic import (
 )  # fmt: skip
 
 from memsvc.domain import limits
-from memsvc.domain.doubles import fits_json_number
-from memsvc.domain.file_refs import FILE_CATEGORIES
+from memsvc.domain.files import FILE_CATEGORIES
+from memsvc.domain.limits import fits_json_number
 from memsvc.domain.memory_keys import fault_of
 
 LARGEST = (1 << 62) - 1

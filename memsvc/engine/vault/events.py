@@ -10,7 +10,7 @@ from pathlib import Path
 
 import watchfiles
 
-from memsvc.domain.vault_noise import is_memory_path, is_watched_folder
+from memsvc.domain.vault import is_memory_path, is_watched_folder
 
 TICK_MILLISECONDS = 50
 """How long to wait for events before the watcher looks at its clock."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
 from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences
-from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, standing
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, path_key, standing
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.metadata import MemoryReads

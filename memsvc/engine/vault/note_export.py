@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
-from memsvc.domain.vault_layout import Place, conflict_path, has_file, place_of
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import Place, conflict_path, has_file, path_key, place_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Taken
 from memsvc.domain.vault_layout import is_said

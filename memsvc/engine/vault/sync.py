@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry, Taken, VaultAction, VaultProgress, VaultSummary
-from memsvc.domain.vault_layout import user_folder
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import path_key, user_folder
 from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext

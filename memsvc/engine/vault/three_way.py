@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memsvc.domain import limits
-from memsvc.domain.field_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.memory import Memory
+from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import Merged, Note
 from memsvc.text.front_matter import note_of
 

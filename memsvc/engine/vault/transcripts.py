@@ -10,8 +10,7 @@ from memsvc.domain.filters import And, AnyOf, Field
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
-from memsvc.domain.vault_layout import ABSENT, conflict_path, transcript_path
-from memsvc.domain.vault_names import path_key
+from memsvc.domain.vault_layout import ABSENT, conflict_path, path_key, transcript_path
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of

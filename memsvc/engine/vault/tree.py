@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from memsvc.domain.vault_noise import is_memory_path, is_watched_folder
+from memsvc.domain.vault import is_memory_path, is_watched_folder
 
 
 class Mark(NamedTuple):

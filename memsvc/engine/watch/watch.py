@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from memsvc.domain.errors import CursorExpiredError, InvalidRequestError, Violation, WatchTooSlowError
 from memsvc.domain.filter_evaluation import memory_matches
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from memsvc.domain.context import ContextQuery, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
-from memsvc.domain.essentials import CoreContext
+from memsvc.domain.context import ContextQuery, CoreContext, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
 from memsvc.engine.context.service import Rendered
 from memsvc.server.call_context import Principal
 from memsvc.server.convert import tokens

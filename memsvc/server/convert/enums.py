@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
 from memsvc.domain.context import Section, Severity
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
-from memsvc.domain.indexing import ChangeAction
-from memsvc.domain.memory import Kind, Layer, Origin, Review, Status, Tier
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import Kind, Layer, Origin, Recurrence, Review, Slot, Status, Tier
 from memsvc.domain.provenance import Verdict
-from memsvc.domain.reminder import Recurrence, Slot
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.search import FusionMethod, Mode, Normalization, Retriever
 from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
-from memsvc.domain.statements import Rule
 from memsvc.domain.user_data import ImportIssueReason
 from memsvc.domain.watch import Effect, Start
 from memsvc.domain.write_requests import OnDuplicate, Outcome, WaitFor

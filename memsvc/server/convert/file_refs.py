@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.file_errors import StoredFileNotFoundError
+from memsvc.domain.errors import StoredFileNotFoundError
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef

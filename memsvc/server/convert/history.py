@@ -18,7 +18,7 @@ from memsvc.domain.history import (
     RollbackReport,
     changed_fields,
 )
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.write_requests import Written
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.memory import fill_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, tzinfo
 
-from memsvc.domain.reminder import Recurrence, Reminder
+from memsvc.domain.memory import Recurrence, Reminder
 from memsvc.domain.reminders import OVERDUE_DAYS, Due, Moment
 from memsvc.ports.reminders import ReminderPlace
 from memsvc.server.convert import tokens

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from memsvc.domain.access_errors import ApiKeyExpiredError, ApiKeyInvalidError, PermissionDeniedError
 from memsvc.domain.api_keys import ApiKey
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, MemsvcError, PermissionDeniedError
 from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.integrity import (
+from memsvc.domain.diagnostics import (
     ORPHAN_GRACE,
     REMEDIES,
     Checking,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.erasure import Receipt
+from memsvc.domain.user_data import Receipt
 from memsvc.engine.admin.backup import BackupProgress
 from memsvc.server import call_context
 from memsvc.server.convert.enums import BACKUP_PHASE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import FILE_CATEGORIES
+from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.server.convert.captures import FILE_REF
 from memsvc.server.convert.enums import ON_DUPLICATE, ROLE, WAIT_FOR
 from memsvc.server.validate.memories import check_fields, check_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import FILE_CATEGORIES
+from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.searches import note_search
 from memsvc.server.validate.values import check_count, check_enums, check_name

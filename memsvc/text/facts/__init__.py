@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.statements import Statement
+from memsvc.domain.conflicts import Statement
 from memsvc.domain.text_cache import remembered
 from memsvc.text.facts.chinese import chinese_statements
 from memsvc.text.facts.english import english_statements

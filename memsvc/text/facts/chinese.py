@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memsvc.domain.statements import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
 from memsvc.text.facts.chinese_general import general
 from memsvc.text.facts.chinese_lexicon import CITIES, COUNTRIES, OCCUPATION_ENDINGS

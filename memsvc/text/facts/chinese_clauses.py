@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memsvc.domain.statements import ValuePart
+from memsvc.domain.conflicts import ValuePart
 from memsvc.text.facts.places import chinese_place
 
 _QUOTED = re.compile(r"[“\"「『]([^”\"」』]*)[”\"」』]")

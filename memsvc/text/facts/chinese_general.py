@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.domain.statements import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, subject_of
 from memsvc.text.facts.chinese_lexicon import COLORS, SCALES, SINGLE, STABLE_COUNTS
 from memsvc.text.facts.names import is_han_name_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from memsvc.domain.statements import Statement
+from memsvc.domain.conflicts import Statement
 
 _SPANS = (
     r"(?:spring|summer|autumn|fall|winter|week|weekend|weekday|workday|holiday|vacation|semester|term|school year"

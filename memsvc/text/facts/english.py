@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from memsvc.domain.statements import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.conditions import english_condition, english_setting, said_when
 from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
 from memsvc.text.facts.english_general import general

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memsvc.domain.statements import ValuePart
+from memsvc.domain.conflicts import ValuePart
 from memsvc.text.facts.english_lexicon import DETERMINERS, GENERIC, NO_SUBJECT
 from memsvc.text.facts.lexicon import words as listed
 from memsvc.text.facts.places import english_place

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.statements import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, stem, subject_of
 from memsvc.text.facts.english_lexicon import CONTRASTS
 from memsvc.text.facts.lexicon import words as listed

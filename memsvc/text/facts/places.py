@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.domain.statements import ValuePart
+from memsvc.domain.conflicts import ValuePart
 from memsvc.text.facts.chinese_lexicon import CITIES
 from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
 from memsvc.text.facts.english_lexicon import COUNTRIES

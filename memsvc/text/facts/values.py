@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.statements import ValuePart
+from memsvc.domain.conflicts import ValuePart
 from memsvc.text.facts.lexicon import words
 
 MONTHS = {

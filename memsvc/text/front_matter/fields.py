@@ -13,11 +13,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
-from memsvc.domain.doubles import fits_json_number
-from memsvc.domain.file_refs import FILE_CATEGORIES
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Status, Tier
+from memsvc.domain.files import FILE_CATEGORIES
+from memsvc.domain.limits import fits_json_number
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Recurrence, Reminder, Slot, Status, Tier
 from memsvc.domain.memory_keys import fault_of
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day
 from memsvc.domain.write_requests import PatchValue
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-from memsvc.domain.file_refs import union, without_block
-from memsvc.domain.memory import FileRef, Memory, Status, Tier
-from memsvc.domain.reminder import Recurrence, Reminder
+from memsvc.domain.files import union, without_block
+from memsvc.domain.memory import FileRef, Memory, Recurrence, Reminder, Status, Tier
 from memsvc.domain.vault import Note
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.file_refs import content_with_block, refs_in

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from memsvc.domain.file_refs import FILE_CATEGORIES
+from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types

@@ -23,8 +23,7 @@ from memsvc.domain.errors import (
     ReindexRunningError,
 )
 from memsvc.domain.filters import AnyOf, Field
-from memsvc.domain.index_entries import LexicalEntry, View, entry_id
-from memsvc.domain.indexing import LexicalManifest, VectorManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest, VectorManifest, View, entry_id
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry, VectorIndex

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH

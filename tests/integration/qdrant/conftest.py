@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings

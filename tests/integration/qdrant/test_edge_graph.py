@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memsvc.domain.index_entries import View, entry_id
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View, entry_id
 from memsvc.ports.embedder import Vectors
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry

@@ -17,8 +17,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
-from memsvc.domain.index_entries import View, row_of
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View, row_of
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
@@ -33,7 +32,7 @@ import os, sys, threading
 from pathlib import Path
 from memsvc_backends.qdrant_edge.index import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.vectors import unit, vector_entry

@@ -12,8 +12,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
-from memsvc.domain.index_entries import Hit, View, row_of
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import Hit, VectorManifest, View, row_of
 from memsvc.ports.vectors import PendingSearch
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH

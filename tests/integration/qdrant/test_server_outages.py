@@ -11,8 +11,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
-from memsvc.domain.index_entries import Hit, View
-from memsvc.domain.indexing import LexicalManifest, VectorManifest
+from memsvc.domain.index_entries import Hit, LexicalManifest, VectorManifest, View
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry

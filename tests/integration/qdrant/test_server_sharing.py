@@ -12,8 +12,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import LexicalManifest, VectorManifest
+from memsvc.domain.index_entries import LexicalManifest, VectorManifest, View
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH

@@ -16,12 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter
-from memsvc.domain.index_entries import attributes_of, row_of
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, attributes_of, row_of
 from memsvc.domain.memory import Keyword, Layer, Memory, Status, Tier
-from memsvc.domain.plain import is_default_visible
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Candidate, candidate_of
+from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.server.convert.selections import selection_from_proto

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.domain.indexing import Chunk
+from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Keyword
 from memsvc.ports.metadata import Record
 from memsvc.ports.plugin import BackendContext

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.erasure import Erasure, owner_digest
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.user_data.residue_scan import search_files
 from memsvc.testing.factories import NOW
 from memsvc_backends.sql import SqlMetadataStore

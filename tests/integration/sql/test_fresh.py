@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memsvc.domain.indexing import ChangeAction, Chunk, Document
+from memsvc.domain.index_entries import ChangeAction, Chunk, Document
 from memsvc.ports.metadata import Record
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, purge, revise

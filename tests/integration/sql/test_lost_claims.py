@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalManifest
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.lexical_side import LexicalIndexWriter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.indexing import Change
+from memsvc.domain.index_entries import Change
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert

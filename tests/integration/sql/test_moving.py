@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.moving_errors import MoveRefusedError, StoreMovedError
+from memsvc.domain.errors import MoveRefusedError, StoreMovedError
 from memsvc.ports.operations import Changes, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, revise

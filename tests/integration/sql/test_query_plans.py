@@ -10,12 +10,11 @@ import pytest
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
-from memsvc.domain.essentials import Essential
+from memsvc.domain.context import Essential
 from memsvc.domain.files import FileCategory, FileFilter
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
 from memsvc.domain.maintenance import EVERYBODY, Area
-from memsvc.domain.memory import FileRef, Keyword, Memory, Status
-from memsvc.domain.reminder import Reminder, Slot
+from memsvc.domain.memory import FileRef, Keyword, Memory, Reminder, Slot, Status
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, PageCursor

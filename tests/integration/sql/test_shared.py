@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.indexing import Change, ChangeAction
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
 from memsvc.ports.plugin import BackendContext

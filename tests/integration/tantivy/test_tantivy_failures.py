@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Field, Not, Range
-from memsvc.domain.index_entries import LexicalEntry
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalManifest
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -184,7 +184,7 @@ def test_intact_index_opens_without_a_word(tmp_path: Path, caplog: pytest.LogCap
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from memsvc.domain.indexing import LexicalManifest
+from memsvc.domain.index_entries import LexicalManifest
 from memsvc.testing import factories
 from memsvc.testing.lexical import lexical_entry
 from tests.integration.tantivy.test_tantivy_files import opened, renew

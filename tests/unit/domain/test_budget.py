@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.budget import TokenBudget, own_shares
-from memsvc.domain.context import Section, Shares
+from memsvc.domain.context import Section, Shares, TokenBudget, own_shares
 
 
 @given(

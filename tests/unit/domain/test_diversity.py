@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.diversity import TermVector, cosine, diversified
+from memsvc.domain.near_duplicates import TermVector, cosine, diversified
 from memsvc.text.analysis import terms
 
 WORDS = st.lists(st.sampled_from("abcdefgh12"), max_size=8)

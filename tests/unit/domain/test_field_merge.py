@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.field_merge import merge_fields
 from memsvc.domain.memory import FileRef, Keyword
+from memsvc.domain.three_way_merge import merge_fields
 
 BASE: dict[str, Any] = {
     "title": "Tea",

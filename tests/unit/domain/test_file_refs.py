@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import FILE_CATEGORIES, followed, ref_from, union, with_block, without_block, written
+from memsvc.domain.files import FILE_CATEGORIES, followed, ref_from, union, with_block, without_block, written
 from memsvc.domain.memory import FileRef
 
 IDS = st.text(st.characters(blacklist_categories=["Cc", "Cs"]), min_size=1, max_size=20)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import attributes_of
-from memsvc.domain.plain import is_default_visible, parted
+from memsvc.domain.visibility import is_default_visible, parted
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types

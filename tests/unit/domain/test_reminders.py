@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import Given, Moment, Occurrence, day_in, day_number, due, due_time, occurs_on, window
 
 MORNING, AFTERNOON = Slot.MORNING, Slot.AFTERNOON

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.sessions import MessageRecord, Role
-from memsvc.domain.trim_plan import dropped_ordinals, ordinals_over_limit
+from memsvc.domain.sessions import MessageRecord, Role, dropped_ordinals, ordinals_over_limit
 
 records = st.lists(
     st.builds(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.url_templates import fault_of_template, url_of
+from memsvc.domain.files import fault_of_template, url_of
 from memsvc.testing import factories
 
 TEMPLATE = "https://files.test/{user_id}/{project_id}/{category}/{id}/{name}?hash={sha256}"

@@ -14,16 +14,18 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault_layout import (
     conflict_path,
+    folder_of_id,
+    id_of_folder,
     is_note,
     layer_of_move,
     misnamed,
     name_says,
+    path_key,
     place_of,
     root_of,
     standing,
     transcript_path,
 )
-from memsvc.domain.vault_names import folder_of_id, id_of_folder, path_key
 from memsvc.testing.factories import memory
 
 TRICKS = st.sampled_from(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.access_errors import PermissionDeniedError
 from memsvc.domain.api_keys import KeyDemand
+from memsvc.domain.errors import PermissionDeniedError
 from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor

@@ -13,8 +13,21 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Review, Status, Tier
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import (
+    FileRef,
+    Json,
+    Keyword,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Recurrence,
+    Reminder,
+    Review,
+    Slot,
+    Status,
+    Tier,
+)
 from memsvc.domain.write_requests import PATCHABLE, Draft
 from memsvc.server.convert.drafts import draft_from_proto
 from memsvc.server.convert.json import struct_from_proto, struct_to_proto

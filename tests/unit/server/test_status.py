@@ -9,7 +9,7 @@ import pytest
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
-from memsvc.domain import access_errors, errors, file_errors, moving_errors
+from memsvc.domain import errors
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.domain.write_requests import Rejected
 from memsvc.server import error_status
@@ -17,7 +17,7 @@ from memsvc.v1 import error_reason_pb2
 
 CLASSES = [
     error
-    for module in (errors, access_errors, file_errors, moving_errors)
+    for module in (errors, errors, errors, errors)
     for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, MemsvcError) and error is not MemsvcError and error.__module__ == module.__name__
 ]
@@ -51,19 +51,19 @@ EXAMPLES = [
     (errors.ReindexRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.NothingToSummarizeError("2026-02", ""), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.MaintenanceRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
-    (file_errors.StoredFileNotFoundError("f"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
-    (file_errors.FileContentMissingError("f"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.StoredFileNotFoundError("f"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.FileContentMissingError("f"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.ErasureRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.BackupExistsError("b"), grpc.StatusCode.ALREADY_EXISTS, None),
-    (access_errors.ApiKeyRequiredError(), grpc.StatusCode.UNAUTHENTICATED, None),
-    (access_errors.ApiKeyInvalidError(), grpc.StatusCode.UNAUTHENTICATED, None),
-    (access_errors.ApiKeyExpiredError("k", None), grpc.StatusCode.UNAUTHENTICATED, None),
-    (access_errors.PermissionDeniedError("no", key_id="k"), grpc.StatusCode.PERMISSION_DENIED, None),
-    (access_errors.ApiKeyNotFoundError("k"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
+    (errors.ApiKeyRequiredError(), grpc.StatusCode.UNAUTHENTICATED, None),
+    (errors.ApiKeyInvalidError(), grpc.StatusCode.UNAUTHENTICATED, None),
+    (errors.ApiKeyExpiredError("k", None), grpc.StatusCode.UNAUTHENTICATED, None),
+    (errors.PermissionDeniedError("no", key_id="k"), grpc.StatusCode.PERMISSION_DENIED, None),
+    (errors.ApiKeyNotFoundError("k"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.BackupRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
-    (moving_errors.StoreMovedError("moved"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
-    (moving_errors.MoveRefusedError("no"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
-    (moving_errors.MoveRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.StoreMovedError("moved"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
+    (errors.MoveRefusedError("no"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
+    (errors.MoveRunningError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.VaultOffError(), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
 ]
 

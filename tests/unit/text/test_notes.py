@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Status, Tier
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Recurrence, Reminder, Slot, Status, Tier
 from memsvc.domain.vault import NoteError, differences
 from memsvc.testing.factories import memory
 from memsvc.text.front_matter import note_of, read_note, render_note

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain import limits
-from memsvc.domain.file_refs import written
+from memsvc.domain.files import written
 from memsvc.domain.memory import FileRef
 from memsvc.text.file_refs import READ_CHARS, content_with_block, given_apart, refs_in
 from tests.unit.domain.test_file_refs import REFS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.reminder import Recurrence, Reminder, Slot
+from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day
 from memsvc.text.reminder_extraction import reminder_in
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable, DropTable
 
-from memsvc.domain.moving_errors import StoreMovedError
+from memsvc.domain.errors import StoreMovedError
 from memsvc_backends.sql.dialect import upsert
 from memsvc_backends.sql.tables import Number
 

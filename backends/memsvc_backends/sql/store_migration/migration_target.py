@@ -12,8 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr, ValidationError
 
-from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MoveTarget
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.driver import Driver

@@ -12,7 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc.domain.errors import MoveRefusedError
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.settings import SqlSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc.domain.errors import MoveRefusedError
 from memsvc_backends.sql.store_migration import change_triggers, migration_state, table_rows
 from memsvc_backends.sql.store_migration.table_rows import MOVED, Digest, Key
 

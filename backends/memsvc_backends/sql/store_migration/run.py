@@ -12,8 +12,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.moving_errors import MoveRefusedError
+from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_raw

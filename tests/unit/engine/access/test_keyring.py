@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.access_errors import (
+from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
+from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
     ApiKeyNotFoundError,
     ApiKeyRequiredError,
+    InvalidRequestError,
+    RequestIdReusedError,
 )
-from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
-from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.admin.api_keys import Keys, NewKey
 from memsvc.engine.commit.group_committer import GroupCommitter

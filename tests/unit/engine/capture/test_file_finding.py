@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain.capture import ChatMessage, Reason, Statement, Verdict
-from memsvc.domain.file_refs import written
+from memsvc.domain.files import written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.file_finding import files_by_message

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
 from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.statements import Rule
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, WriteOptions, Written
 from tests.unit.engine.write.desk import ADA, Desk
 

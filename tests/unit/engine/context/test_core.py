@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.essentials import REMINDER_SPAN, CoreContext
+from memsvc.domain.context import REMINDER_SPAN, CoreContext
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions

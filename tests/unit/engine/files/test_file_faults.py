@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from memsvc.domain.diagnostics import Fault, FileCleaning, Finding
 from memsvc.domain.files import File, FileCategory
-from memsvc.domain.integrity import Fault, FileCleaning, Finding
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.erasure import Erasure, owner_digest
-from memsvc.domain.errors import ErasureRunningError
-from memsvc.domain.file_errors import FileContentMissingError, StoredFileNotFoundError
-from memsvc.domain.files import File, FileCategory
+from memsvc.domain.errors import ErasureRunningError, FileContentMissingError, StoredFileNotFoundError
+from memsvc.domain.files import File, FileCategory, UrlTemplates
 from memsvc.domain.scope import Scope
-from memsvc.domain.url_templates import UrlTemplates
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.blob_guard import BlobGuard

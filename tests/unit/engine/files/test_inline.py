@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.erasure import Erasure, owner_digest
 from memsvc.domain.errors import ErasureRunningError, InvalidRequestError
 from memsvc.domain.files import File
 from memsvc.domain.scope import Scope
+from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules

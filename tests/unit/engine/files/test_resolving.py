@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.files import FileCategory
+from memsvc.domain.files import FileCategory, UrlTemplates
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.domain.url_templates import UrlTemplates
 from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

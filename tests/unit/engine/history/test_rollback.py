@@ -18,7 +18,7 @@ from memsvc.domain.errors import (
     RevisionNotFoundError,
 )
 from memsvc.domain.history import AsOf, DifferenceKind, Kept
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Selection

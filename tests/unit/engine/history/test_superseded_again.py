@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState
 from memsvc.domain.errors import InvalidRequestError
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions

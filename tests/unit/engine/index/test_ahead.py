@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.domain.indexing import Change, ChangeAction, Chunk, Document
+from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
 from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import VectorManifest
+from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.engine.indexing.centring import centred, means_of
 
 

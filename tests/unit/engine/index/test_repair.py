@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.index_entries import LexicalEntry, View, entry_id
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, LexicalEntry, View, entry_id
 from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.lexical_side import LexicalIndexWriter

@@ -7,8 +7,7 @@ from base64 import b64decode
 
 import pytest
 
-from memsvc.domain.index_entries import View
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, View
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Stored
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Patch, WriteOptions, Written
 from tests.unit.engine.write.desk import ADA, Desk

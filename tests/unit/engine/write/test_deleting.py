@@ -12,7 +12,7 @@ from memsvc.domain.errors import (
     MemoryNotFoundError,
     RevisionConflictError,
 )
-from memsvc.domain.indexing import ChangeAction
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import OnDuplicate, Outcome

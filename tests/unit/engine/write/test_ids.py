@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from datetime import timedelta
 
-from memsvc.domain.ids import uuid7
+from memsvc.domain.memory import uuid7
 from memsvc.testing.factories import NOW
 
 

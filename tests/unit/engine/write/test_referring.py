@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.file_refs import ref_from
+from memsvc.domain.files import ref_from
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.commit.idempotency import IdempotentExecutor
