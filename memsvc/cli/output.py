@@ -113,7 +113,7 @@ def local_time(moment: Timestamp) -> datetime:
     """Return a moment on this machine's clock, or in UTC when that cannot tell it."""
     from datetime import UTC  # noqa: PLC0415
 
-    from memsvc.text.moments import local  # noqa: PLC0415 - a quick start
+    from memsvc.text.context_phrases import local  # noqa: PLC0415 - a quick start
 
     return local(moment.ToDatetime(tzinfo=UTC), None)
 

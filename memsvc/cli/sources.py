@@ -16,7 +16,7 @@ from memsvc.cli.errors import CommandError
 from memsvc.cli.parsing import stdin_lines, utf8_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
-from memsvc.text.markdown import BlockKind, blocks
+from memsvc.text.chunking import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types
 
 MARKDOWN = frozenset({".md", ".markdown"})

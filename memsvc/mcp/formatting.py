@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from memsvc.domain.citations import citation
 from memsvc.mcp.tool_outputs import Shown, Whole
+from memsvc.text.recalled_text import citation
 from memsvc.v1 import types_pb2 as types
 
 if TYPE_CHECKING:

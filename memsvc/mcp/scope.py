@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from memsvc.text.moments import local
+from memsvc.text.context_phrases import local
 
 if TYPE_CHECKING:
     from memsvc.client import Tls

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from memsvc.client.request_types import Kind, SearchMode
 from memsvc.domain import limits
-from memsvc.domain.citations import CITATION
 from memsvc.mcp.schemas import Arguments
+from memsvc.text.recalled_text import CITATION
 
 MAX_CONTEXT_TOKENS = 100_000
 CONTEXT_TOKENS = 2_000

@@ -6,11 +6,11 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memsvc.domain.citations import citation
 from memsvc.mcp.formatting import DATA, cut, framed
 from memsvc.mcp.tool_call import Reply, ToolCall
 from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, UpdateMemory
 from memsvc.mcp.tool_outputs import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
+from memsvc.text.recalled_text import citation
 from memsvc.v1 import capture_pb2 as capturing
 from memsvc.v1 import types_pb2 as types
 

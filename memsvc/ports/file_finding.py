@@ -27,7 +27,7 @@ class FileSearch(Protocol):
     ) -> list[FoundFile]:
         """Return at most *limit* files of these categories that have one of *terms*, best first, then the newest.
 
-        The score is the mean weight that the file has for *terms*, as `memsvc.text.file_terms.file_terms` gives it.
+        The score is the mean weight that the file has for *terms*, as `memsvc.text.file_refs.file_terms` gives it.
         Expired files are not found. Nothing outside of *reach* is found or has an effect.
         """
         ...

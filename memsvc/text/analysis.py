@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -9,13 +10,205 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
+from typing import Protocol, cast
 
 from memsvc.domain.text_cache import remembered
-from memsvc.text.scripts import HAN, HANGUL, KANA, MARKS, SOUTH_EAST_ASIAN, UNSPACED
-from memsvc.text.segmentation import normal_form, segmenter
-from memsvc.text.stemming import MAX_TERM_BYTES, bounded
-from memsvc.text.stop_words import STOP_WORDS
-from memsvc.text.words import word_spans, word_terms
+from memsvc.text.stemming import MAX_TERM_BYTES, bounded, fold, term_of
+
+# Words of spaced scripts, from plain ones to identifiers, paths, versions and contractions.
+
+
+WHOLE_MAX_CHARS = 40
+"""A compound up to this long is also indexed as a whole; longer ones by their parts only."""
+
+_CACHED_WORDS = 32_768
+
+_SEGMENT = re.compile(r"[^/@]+")
+_PART = re.compile(r"[^._'’-]+")
+_SYMBOLIC = re.compile(r"[A-Za-z](?:\+\+|#)")
+_NUMBER = re.compile(r"[0-9]+(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_VERSION = re.compile(r"v(?=[0-9]+\.[0-9])", re.IGNORECASE)
+_CLITIC = re.compile(r"['’](?:s|d|ll|re|ve|m)\Z", re.IGNORECASE)
+_NEGATION = re.compile(r"[^._-]+n['’]t", re.IGNORECASE)
+_GLUE = re.compile("['’-]")
+_CAMEL = re.compile(r"[a-z][A-Z]|[0-9][A-Z][a-z]|[A-Z]{2}[a-z]")
+_PLURAL_ACRONYM = re.compile(r"[A-Z]{2,}s")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+
+Span = tuple[str, int, int]
+
+
+@remembered(_CACHED_WORDS)
+def word_spans(word: str) -> tuple[Span, ...]:
+    """Return the terms of *word* with their offsets in it, parts before the whole they make.
+
+    "don't" is one term ("dont"); the clitics 's 'd 'll 're 've 'm are dropped. A word joined by . _ - / @ or humps of
+    capitals gives its parts and the whole; hyphens vanish from the whole, so "e-mail" meets "email".
+    """
+    if word.isalnum() and not _is_camel(word):
+        return ((term_of(word), 0, len(word)),)
+    segments = [match.span() for match in _SEGMENT.finditer(word)]
+    spans = [span for start, end in segments for span in _segment_spans(word[start:end], start)]
+    if len(segments) > 1 and len(word) <= WHOLE_MAX_CHARS:
+        spans.append((bounded(fold(word)), 0, len(word)))
+    return tuple(spans)
+
+
+@remembered(_CACHED_WORDS)
+def word_terms(word: str) -> tuple[str, ...]:
+    """Return the terms of *word* in the order of `word_spans`."""
+    return tuple(term for term, _, _ in word_spans(word))
+
+
+def _segment_spans(segment: str, offset: int) -> list[Span]:
+    clitic = _CLITIC.search(segment)
+    if clitic and clitic.start():
+        segment = segment[: clitic.start()]
+    if _SYMBOLIC.fullmatch(segment):
+        return [(segment.lower(), offset, offset + len(segment))]
+    if _NUMBER.fullmatch(segment):
+        return [(bounded(segment.replace(",", "")), offset, offset + len(segment))]
+    if _NEGATION.fullmatch(segment):
+        return [(term_of(_GLUE.sub("", segment)), offset, offset + len(segment))]
+    parts = _parts(segment)
+    spans = [(term_of(segment[start:end]), offset + start, offset + end) for start, end in parts]
+    if len(parts) > 1 and len(segment) <= WHOLE_MAX_CHARS:
+        spans.append((_whole(segment), offset, offset + len(segment)))
+    return spans
+
+
+def _parts(segment: str) -> list[tuple[int, int]]:
+    version = _VERSION.match(segment)
+    parts: list[tuple[int, int]] = []
+    for match in _PART.finditer(segment, version.end() if version else 0):
+        if _is_camel(match[0]):
+            parts += [hump.span() for hump in _HUMP.finditer(segment, match.start(), match.end())]
+        else:
+            parts.append(match.span())
+    return parts
+
+
+def _whole(segment: str) -> str:
+    return term_of(_GLUE.sub("", _VERSION.sub("", segment, count=1) if _VERSION.match(segment) else segment))
+
+
+def _is_camel(word: str) -> bool:
+    return word.isascii() and _CAMEL.search(word) is not None and _PLURAL_ACRONYM.fullmatch(word) is None
+
+
+# Word segmentation of Han text by jieba's dictionary, loaded on first use.
+
+
+class Segmenter(Protocol):
+    """The part of rjieba in use; its calls only read, so threads may share it."""
+
+    def cut(self, text: str) -> list[str]:
+        """Cut *text* into words that do not overlap."""
+        ...
+
+    def cut_for_search(self, text: str) -> list[str]:
+        """Cut *text* into words and the shorter words inside them."""
+        ...
+
+    def tokenize(self, text: str, mode: str) -> list[tuple[str, int, int]]:
+        """Cut *text* as `cut_for_search` does when *mode* is "search", with offsets in characters."""
+        ...
+
+
+@cache
+def segmenter() -> Segmenter:
+    """Return the shared segmenter; the first call loads the dictionary (0.2 s).
+
+    Threads that race for the first call meet in Python's import lock: the dictionary is loaded once.
+    """
+    return cast("Segmenter", importlib.import_module("rjieba"))
+
+
+def normal_form(run: str) -> str:
+    """Return the Han *run* in NFKC, always of the same length, so that offsets stay true."""
+    if unicodedata.is_normalized("NFKC", run):
+        return run
+    normal = unicodedata.normalize("NFKC", run)
+    return normal if len(normal) == len(run) else run
+
+
+# Words that carry a question or a sentence but not its subject, English and Chinese.
+
+
+_ENGLISH = """
+a about above across after again against ain't all almost along already also although always am among an and another any
+anybody anyone anything anyway are aren't around as at be became because become been before being below between both but
+by can can't cannot could couldn't did didn't do does doesn't doing don't done down during each either else ever every
+everybody everyone everything few for from further get gets getting got had hadn't has hasn't have haven't having he her
+here hers herself hey hi him himself his how however i if in into is isn't it its itself just let many maybe me might
+mine more most much must mustn't my myself neither no nobody none nor not nothing now of off often oh ok okay on once
+only onto or other others otherwise ought our ours ourselves out over own per perhaps please quite rather really same
+shall shan't she should shouldn't since so some somebody someone something sometimes somewhere soon still such than that
+the their theirs them themselves then there therefore these they this those though through thus to together too toward
+towards under unless until up upon us usually very via was wasn't we well were weren't what whatever when whenever where
+wherever whether which whichever while who whoever whom whose why will with within without won't would wouldn't yeah yes
+yet you your yours yourself yourselves im ive youre theyre thats whats
+"""
+
+_CHINESE = """
+的 了 着 过 地 得 之 所 者 们 么 吗 呢 吧 啊 呀 哦 哈 嗯 哎 唉 嘛 啦 喔 咯 哇 呗 是 不是 是不是 就是 还是 也是
+都是 只是 要是 而是 于是 我 你 您 他 她 它 我们 你们 您们 他们 她们 它们 咱 咱们 别人 人家 本人 某 某个 某些 俺
+我的 你的 他的 她的 它的 这 那 这个 那个 这些 那些 这里 那里 这儿 那儿 这样 那样 这么 那么 这种 那种 这边 那边
+此 其 该 各 每 每个 各个 另 另外 其他 其它 其实 其中 什么 什麼 甚么 啥 谁 誰 哪 哪个 哪些 哪里 哪裡 哪儿 哪位
+哪种 哪天 几 几个 多少 多久 多大 多长 怎 怎么 怎麼 怎样 怎么样 怎麼樣 怎么办 如何 为何 为什么 為什麼 何时 何
+何处 什么时候 时候 什么样 什么地方 几点 几时 有没有 能不能 会不会 可不可以 是否 要不要 对不对 好不好 在 于 从
+由 自 自从 到 向 往 对于 关于 至于 把 被 给 让 使 跟 和 与 及 以及 同 或 或者 比 按 按照 根据 通过 随着 为 为了
+因 因为 所以 因此 由于 但 但是 不过 然而 可是 却 而 而且 并 并且 且 虽然 尽管 即使 如果 假如 若 的话 只要 只有
+除了 除非 无论 不管 不但 不仅 既 则 然后 接着 否则 以 以便 不 没 没有 别 未 无 非 也 都 还 又 再 就 才 只 很 太
+更 最 挺 非常 十分 比较 相当 有点 有些 一些 一点 一下 一个 一种 一样 一直 一定 已 已经 曾 曾经 正 正在 将 将要
+刚 刚刚 刚才 马上 常 常常 经常 总 总是 往往 可能 也许 大概 应该 必须 需 能 能够 会 可 可以 要 想要 有 没什么 上
+下 里 中 内 外 前 后 之前 之后 以前 以后 时 个 些 次 种 位 来 去 出 起来 出来 下来 上来 下去 过来 过去 请 请问
+告诉 好的 嗯嗯 是的 等 等等 之类 左右 上下 甚至 尤其 究竟 到底 居然 竟然 反正 难道 們 這 這個 這些 這裡 那裡 個
+嗎 為 為了 會 對 還 從 讓 給 與 後 過 们的 二者 两者 呃 喂 呵呵 哈哈 我們 你們 他們 她們 誰的 谁的
+"""
+
+STOP_WORDS: frozenset[str] = frozenset(_ENGLISH.split()) | frozenset(_CHINESE.split())
+"""Generic function and question words. "may" is missing, because a month must stay findable."""
+
+
+# Which writing system a character belongs to, as ranges for regular expressions.
+
+
+HAN = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+"""Han ideographs with radicals, compatibility forms and the iteration mark."""
+
+KANA = "\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+"""Hiragana and katakana, half-width forms included."""
+
+HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa0-\uffdc"
+"""Hangul syllables and letters."""
+
+SOUTH_EAST_ASIAN = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
+"""Thai, Lao, Burmese and Khmer: written without spaces, like kana."""
+
+UNSPACED = HAN + KANA + HANGUL + SOUTH_EAST_ASIAN
+
+MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+    "\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a03\u0a3c-\u0a51"
+    "\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56"
+    "\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d81-\u0ddf\u0f71-\u0f84\u0f8d-\u0fbc"
+)
+"""Combining marks that continue a word although `\\w` does not match them."""
+
+_HAN_RUN = re.compile(f"[{HAN}]+")
+_OTHER_WORD = re.compile(rf"[^\W_{HAN}]+(?:['’._/@-][^\W_{HAN}]+)*")
+
+
+def is_han(text: str) -> bool:
+    """Tell whether *text* is mostly Han: it has more Han characters than other words and numbers.
+
+    A date or a product name inside a Chinese sentence does not make it English. Text without letters is not Han.
+    """
+    if text.isascii():
+        return False
+    return sum(map(len, _HAN_RUN.findall(text))) > len(_OTHER_WORD.findall(text))
+
 
 _HAN_GROUP = 1
 _BIGRAM_GROUP = 2

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from memsvc.domain.capture import Reason, Verdict
 from memsvc.domain.memory import Kind, Layer
-from memsvc.domain.quotations import without_quotations
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
+from memsvc.text.recalled_text import without_quotations
 
 LEAST_CHARS = 2
 CUE_CHARS = 2_000

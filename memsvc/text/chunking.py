@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
+from itertools import chain
 
-from memsvc.text.markdown import Block, BlockKind, blocks
-from memsvc.text.splitting import overlap_start, split_block
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from memsvc.text.sentences import sentence_ends
 from memsvc.text.token_estimate import QUARTERS, quarter_tokens
 
 _TINY_SHARE = 8
@@ -151,3 +156,174 @@ def _piece(text: str, path: tuple[str, ...], extent: tuple[int, int], breaks: li
     start, end = extent
     if start < end:
         yield Piece(text[start:end], path, bisect_right(breaks, start - 1) + 1, bisect_right(breaks, end - 1) + 1)
+
+
+# Where to cut a block that does not fit, and how far to step back for an overlap.
+
+
+_GRAIN_SHARE = 8
+"""Text without any border is cut into grains of this part of a chunk, so that an overlap can be of grains."""
+
+_LINE_BREAK = re.compile(r"\n")
+_SPACE = re.compile(r"\s+")
+
+_Cutter = Callable[[str, int, int], Iterator[int]]
+
+
+def split_block(text: str, block: Block, limit: int) -> Iterator[int]:
+    """Yield the ends of the parts of *block*, in order, the last at its end; none costs over *limit* quarter tokens."""
+    prose = (sentence_ends, _line_ends, _word_ends)
+    cutters = (_line_ends, _word_ends) if block.kind is BlockKind.CODE else prose
+    start = block.start
+    for cut in (*block.cuts, block.end):
+        yield from _split(text, (start, cut), cutters, limit)
+        start = cut
+
+
+def overlap_start(text: str, start: int, end: int, budget: int) -> int:
+    """Return where the last *budget* quarter tokens of [start, end) begin, moved to a sentence, line or word border.
+
+    The result is at least *start* and at most *end*.
+    """
+    place = end
+    spent = 0
+    while place > start:
+        spent += quarter_tokens(text[place - 1])
+        if spent > budget:
+            break
+        place -= 1
+    middle = (place + end) // 2
+    for cutter in (sentence_ends, _line_ends, _word_ends):
+        border = next(cutter(text, place, end), end)
+        if border <= middle:
+            return border
+    return place
+
+
+def _split(text: str, extent: tuple[int, int], cutters: tuple[_Cutter, ...], limit: int) -> Iterator[int]:
+    start, end = extent
+    if quarter_tokens(text[start:end]) <= limit:
+        yield end
+    elif not cutters:
+        yield from _grains(text, extent, max(limit // _GRAIN_SHARE, min(limit, 4)))
+    else:
+        for cut in chain(cutters[0](text, start, end), (end,)):
+            yield from _split(text, (start, cut), cutters[1:], limit)
+            start = cut
+
+
+def _grains(text: str, extent: tuple[int, int], limit: int) -> Iterator[int]:
+    start, end = extent
+    spent = 0
+    for place in range(start, end):
+        cost = quarter_tokens(text[place])
+        if spent + cost > limit:
+            yield place
+            spent = 0
+        spent += cost
+    yield end
+
+
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    return (match.end() for match in _LINE_BREAK.finditer(text, start, end) if match.end() < end)
+
+
+def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
+    return (match.end() for match in _SPACE.finditer(text, start, end) if match.end() < end)
+
+
+# The block structure of a Markdown text, as ranges of its characters.
+
+
+HEADING_MAX_CHARS = 200
+"""A longer "heading" is a paragraph that happens to stand above a line of dashes."""
+
+_NEWLINE = re.compile("\n")
+_FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t\r]*(?:\n|\Z)", re.DOTALL)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+
+
+class BlockKind(Enum):
+    """What a block is, as far as splitting it is concerned."""
+
+    HEADING = "heading"
+    TEXT = "text"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The characters [start, end) of one top-level block, with the blank lines after it.
+
+    *level* and *title* are set for headings. *cuts* are the places inside at which nested blocks, such as list items,
+    begin.
+    """
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+    title: str = ""
+    cuts: tuple[int, ...] = ()
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the top-level blocks of *text* in order; together they cover it without gaps.
+
+    Plain text is Markdown too: its paragraphs are blocks. Front matter is one block and makes no headings.
+    """
+    line_starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    tokens = _parser().parse(_source(text))
+    opening = [index for index, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
+    starts = [line_starts[_first_line(tokens[index])] for index in opening]
+    ends = [*starts[1:], len(text)] if starts else []
+    cuts = _nested_starts(tokens, line_starts)
+    found = [
+        _block(tokens, index, (start, end), cuts[index])
+        for index, start, end in zip(opening, starts, ends, strict=True)
+    ]
+    first = starts[0] if starts else len(text)
+    return [Block(BlockKind.TEXT, 0, first), *found] if first else found
+
+
+def _parser() -> MarkdownIt:
+    """Return a parser of blocks only; a fresh one, because its rulers build caches while parsing."""
+    return MarkdownIt("commonmark").disable(["inline", "reference", "html_block"])
+
+
+def _source(text: str) -> str:
+    """Return *text* for the parser, line by line the same: without returns (it ends lines there) and front matter."""
+    source = text.replace("\r", " ")
+    front = _FRONT_MATTER.match(source)
+    return _NOT_NEWLINE.sub(" ", front[0]) + source[front.end() :] if front else source
+
+
+def _nested_starts(tokens: list[Token], line_starts: list[int]) -> dict[int, tuple[int, ...]]:
+    """Map the index of each top-level token to the places at which blocks nested in it begin."""
+    starts: dict[int, tuple[int, ...]] = {}
+    current: list[int] = []
+    owner = -1
+    for index, token in enumerate(tokens):
+        if token.level == 0 and token.nesting >= 0:
+            starts[owner] = tuple(dict.fromkeys(current))
+            owner, current = index, []
+        elif token.map and token.nesting >= 0 and token.type != "inline":
+            current.append(line_starts[_first_line(token)])
+    starts[owner] = tuple(dict.fromkeys(current))
+    return starts
+
+
+def _block(tokens: list[Token], index: int, extent: tuple[int, int], cuts: tuple[int, ...]) -> Block:
+    token = tokens[index]
+    start, end = extent
+    if token.type == "heading_open":
+        title = " ".join(tokens[index + 1].content.split())
+        if len(title) <= HEADING_MAX_CHARS:
+            return Block(BlockKind.HEADING, start, end, level=int(token.tag[1:]), title=title)
+    kind = BlockKind.CODE if token.type in {"fence", "code_block"} else BlockKind.TEXT
+    inner = tuple(cut for cut in cuts if start < cut < end)
+    return Block(kind, start, end, cuts=inner)
+
+
+def _first_line(token: Token) -> int:
+    return token.map[0] if token.map else 0

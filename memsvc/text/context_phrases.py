@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, tzinfo
 
 from memsvc.domain.context import LeftOut, Locale, Reason, Section
 from memsvc.domain.memory import Origin
@@ -156,3 +156,22 @@ def removed_line(marks: Sequence[str], locale: Locale) -> str:
         return ""
     said = "No longer part of the context: " if locale is Locale.EN else "不再属于上下文："
     return f"{said}{' '.join(marks)}\n"
+
+
+# Moments as people read them: in their time zone, and as a day.
+
+
+def local(moment: datetime, zone: tzinfo | None) -> datetime:
+    """Return *moment* as clocks in *zone* show it, or in UTC where they would show a year before 1 or after 9999.
+
+    Without a zone the clock is that of this machine.
+    """
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):
+        return moment.astimezone(UTC)
+
+
+def day_text(moment: date) -> str:
+    """Return the day of *moment* as "2026-02-06", the year always with four digits, which "%Y" does not promise."""
+    return f"{moment.year:04}-{moment.month:02}-{moment.day:02}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from memsvc.text.scripts import is_han
+from memsvc.text.analysis import is_han
 
 __all__ = ["DateMention", "date_match", "date_terms", "han_number", "is_han", "mentioned_dates", "placed_dates"]
 

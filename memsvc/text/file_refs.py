@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from base64 import b64decode
+from binascii import Error
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Protocol, TypeVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
-from memsvc.domain.files import FILE_CATEGORIES, REF, ref_from, with_block, written
-from memsvc.domain.memory import FileRef
-from memsvc.text.markdown import BlockKind, blocks
-from memsvc.text.scripts import is_han
+from memsvc.domain.files import FILE_CATEGORIES, REF, File, FileCategory, ref_from, with_block, written
+from memsvc.domain.memory import FileRef, Json
+from memsvc.text.analysis import is_han, terms
+from memsvc.text.chunking import BlockKind, blocks
 
 PIECE_CHARS = 4_000
 READ_CHARS = 64_000
@@ -148,3 +152,102 @@ def with_references(text: str, places: Iterable[P], ref_of: Callable[[P], FileRe
         parts += (text[at : place.start], written(ref_of(place)))
         at = place.end
     return "".join((*parts, text[at:]))
+
+
+# The words that a file is found by: of its name, its category in both languages, its media type and its metadata.
+
+
+NAME_WEIGHT = 1.0
+CATEGORY_WEIGHT = 0.7
+METADATA_WEIGHT = 0.5
+MOST_TERMS = 512
+"""So many words of one file are kept; those of its name come first."""
+_TEXT_CHARS = 4_096
+
+_CATEGORY_WORDS: Mapping[FileCategory, str] = {
+    FileCategory.ARTIFACT: "artifact 产物 结果",
+    FileCategory.UPLOAD: "upload 上传",
+    FileCategory.REPORT: "report 报告 报表",
+    FileCategory.CHART: "chart 图表",
+    FileCategory.CACHE: "cache 缓存",
+    FileCategory.TEMP: "temp temporary 临时",
+    FileCategory.MEMORY: "memory attachment 记忆 附件",
+}
+
+
+def file_terms(file: File) -> dict[str, float]:
+    """Return the words with their weights, over 0 to 1; of a repeated one the largest counts."""
+    weights: dict[str, float] = {}
+    for text, weight in _texts(file):
+        for term in terms(text[:_TEXT_CHARS]):
+            weights[term] = max(weight, weights.get(term, 0.0))
+    return dict(islice(weights.items(), MOST_TERMS))
+
+
+def _texts(file: File) -> Iterator[tuple[str, float]]:
+    # A name such as "sales_2024-q1.xlsx" is of words, too.
+    yield file.name, NAME_WEIGHT
+    yield "".join(char if char.isalnum() else " " for char in file.name), NAME_WEIGHT
+    yield _CATEGORY_WORDS[file.category], CATEGORY_WEIGHT
+    yield file.media_type.replace("/", " "), METADATA_WEIGHT
+    for text in _strings(file.metadata):
+        yield text, METADATA_WEIGHT
+
+
+def _strings(value: Json | Mapping[str, Json]) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name in sorted(value):
+            yield from _strings(value[name])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _strings(part)
+
+
+# Images that stand in a text itself, as `data:` URIs in base64, and the text that refers to them instead.
+
+
+MARK = "](data:image/"
+_IMAGE = re.compile(
+    r"(?<=!\[)(?P<alt>[^\[\]\n]{0,512})\]\("
+    r"(?P<uri>data:(?P<type>image/[a-z0-9][a-z0-9.+-]{0,63})(?:;[a-z0-9-]{1,32}=[\w.-]{0,64})?;base64,"
+    r"(?P<data>[A-Za-z0-9+/=]*))(?=[)\s])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InlineImage:
+    """An image in a text: its type, its bytes, and where its URI stands. None as bytes: they are no base64."""
+
+    media_type: str
+    alt: str
+    data: bytes | None
+    start: int
+    end: int
+
+
+def inline_images(text: str) -> list[InlineImage]:
+    """Return the images in *text*, in order, but for those in blocks of code, which are examples."""
+    if MARK not in text:
+        return []
+    found = list(_IMAGE.finditer(text))
+    spans = [(block.start, block.end) for block in blocks(text) if block.kind is BlockKind.CODE] if found else []
+    starts = [start for start, _ in spans]
+
+    def is_code(place: int) -> bool:
+        at = bisect_right(starts, place) - 1
+        return at >= 0 and place < spans[at][1]
+
+    return [
+        InlineImage(one["type"], one["alt"], _decoded(one["data"]), *one.span("uri"))
+        for one in found
+        if not is_code(one.start())
+    ]
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        return b64decode(data, validate=True) or None
+    except Error:
+        return None

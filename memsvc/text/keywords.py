@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from operator import itemgetter
 
-from memsvc.text.scripts import HAN, MARKS, UNSPACED
-from memsvc.text.segmentation import normal_form, segmenter
+from memsvc.text.analysis import HAN, MARKS, STOP_WORDS, UNSPACED, normal_form, segmenter
 from memsvc.text.stemming import bounded, fold
-from memsvc.text.stop_words import STOP_WORDS
 
 HAN_MIN_CHARS = 2
 HAN_MAX_CHARS = 6

@@ -16,7 +16,7 @@ from functools import partial
 
 from memsvc.domain.conflicts import Statement
 from memsvc.domain.text_cache import remembered
-from memsvc.text.analysis import query_terms
+from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, statements_in
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
 from memsvc.text.paraphrase_lexicon import (
@@ -32,8 +32,6 @@ from memsvc.text.paraphrase_lexicon import (
     SAME,
     SELF,
 )
-from memsvc.text.scripts import HAN
-from memsvc.text.segmentation import segmenter
 from memsvc.text.statement_split import statements
 
 MOST_CHARS = 2_000

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memsvc.domain.text_cache import remembered
-from memsvc.text.analysis import terms
+from memsvc.text.analysis import is_han, terms
 from memsvc.text.date_mentions import date_terms
-from memsvc.text.scripts import is_han
 
 ANALYSIS_VERSION = "1"
 """Changes whenever the terms or passages of the same memory do: an index of another version is built anew."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 
-from memsvc.domain.citations import normal_text
 from memsvc.text.context_phrases import HEADINGS, MESSAGES, OPENING
 from memsvc.text.sentences import sentences
 
@@ -37,3 +37,72 @@ def _messages() -> re.Pattern[str]:
     forms = [form for messages in MESSAGES.values() for form in messages.values()]
     patterns = [_SLOT.sub(lambda slot: ".*" if "detail" in slot[0] else "[0-9]+", re.escape(form)) for form in forms]
     return re.compile("|".join(patterns))
+
+
+# What of a text is quoted, so that whoever says it only repeats it.
+
+
+_LINE_END = r"(?:\n(?![ \t]*\n))"
+"""A line's end within a paragraph: no quotation goes on after a blank line."""
+_TRIPLE = r"\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}"
+_PAIRS = "|".join(
+    rf"{opening}[^{opening}{closing}\n]*(?:{_LINE_END}[^{opening}{closing}\n]*)*{closing}"
+    for opening, closing in (("“", "”"), ("「", "」"), ("『", "』"), ("«", "»"), ("‘", "’"))
+)
+# An inch mark, as in 5", opens none; an apostrophe stands within a word.
+_STRAIGHT = rf"(?<![0-9A-Za-z])\"[^\"\n]*(?:{_LINE_END}[^\"\n]*)*\"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
+QUOTATION = re.compile(rf"{_TRIPLE}|{_PAIRS}|{_STRAIGHT}")
+"""What stands between marks of quotation, with them. It takes time linear in the text."""
+
+_UNCLOSED = re.compile(r"(?:[“「『«]|(?<![0-9A-Za-z])\")(?=\S)[^“”「」『』«»\"]*$")
+"""A quotation that goes on in the next sentence."""
+_CLAUSE = re.compile(r"\S\s+\S+\s+\S|[\u3400-\u9fff]{3}")
+"""Three words, or three Han characters: fewer are a name."""
+
+
+def quoted_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the quotations of *text* begin and end, in order."""
+    return [match.span() for match in QUOTATION.finditer(text)]
+
+
+def without_quotations(text: str) -> str:
+    """Return *text* with "…" in the place of every quotation that is more than a name."""
+    for pattern in (QUOTATION, _UNCLOSED):
+        text = pattern.sub(lambda match: "“…”" if _CLAUSE.search(match[0]) else match[0], text)
+    return text
+
+
+# Citations: how text that was recalled names the memory it comes from, so that it is not captured again.
+
+
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+CITATION = re.compile(rf"\[mem:\s?(?P<id>{_UUID})\]")
+"""A citation anywhere in a text; the group "id" is the memory's id."""
+
+LEADING_CITATION = re.compile(rf"\s*(?:[-*+>]\s+|\d+[.)]\s+)?\[mem:\s?{_UUID}\]")
+"""A citation at the beginning of a line, as every line of a rendered context has it."""
+
+LEAST_SHARED_CHARS, LEAST_SHARED_HAN = 6, 4
+"""A shorter text is found in many memories by chance; Han characters say more."""
+_NOISE = re.compile(r"[\W_]+")
+
+
+def citation(memory_id: str) -> str:
+    """Return the citation of a memory: "[mem:0190163d-8694-739b-aea5-966c26f8ad91]"."""
+    return f"[mem:{memory_id}]"
+
+
+def cited_ids(text: str) -> list[str]:
+    """Return the ids of the memories that *text* cites, in lower case, each once, in order."""
+    return list(dict.fromkeys(match["id"].lower() for match in CITATION.finditer(text)))
+
+
+def normal_text(text: str) -> str:
+    """Return what is left of *text* when neither case nor width, white space nor signs count, nor citations."""
+    bare = CITATION.sub(" ", text)
+    return _NOISE.sub("", unicodedata.normalize("NFKC", bare).casefold())
+
+
+def is_part_of(normal: str, whole: str) -> bool:
+    """Return whether a normal text is a part of another, and not merely by chance."""
+    return len(normal) >= (LEAST_SHARED_CHARS if normal.isascii() else LEAST_SHARED_HAN) and normal in whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.text.scripts import is_han
+from memsvc.text.analysis import is_han
 
 _END = re.compile(
     r"(?:[。！？；]+|[!?…‥．｡]+|\.+)(?P<close>[\"'”’」』）)\]】》]*)(?P<space>\s*)",

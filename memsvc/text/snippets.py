@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from memsvc.text.analysis import matching_spans
-from memsvc.text.scripts import UNSPACED
+from memsvc.text.analysis import UNSPACED, matching_spans
 
 ELLIPSIS = "…"
 _BORDER_REACH = 32

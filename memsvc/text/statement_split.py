@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memsvc.domain.citations import CITATION, LEADING_CITATION
-from memsvc.domain.quotations import quoted_spans
 from memsvc.text.capture_cues import MATERIAL
-from memsvc.text.recalled_text import is_rendered, rendered_spans
+from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, quoted_spans, rendered_spans
 from memsvc.text.sentences import sentences
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)

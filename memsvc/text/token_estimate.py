@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.text.scripts import HAN, HANGUL, KANA
+from memsvc.text.analysis import HAN, HANGUL, KANA
 
 QUARTERS = 4
 """Quarter tokens in a token: the unit in which costs are whole numbers and add up."""

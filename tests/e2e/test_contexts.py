@@ -12,7 +12,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.domain.citations import LEADING_CITATION, cited_ids
+from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types

@@ -10,7 +10,7 @@ from memsvc.domain.files import FileCategory, is_expired
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FoundFile
-from memsvc.text.file_terms import file_terms
+from memsvc.text.file_refs import file_terms
 from memsvc_backends.in_memory.state import State
 
 

@@ -15,7 +15,7 @@ from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FoundFile
-from memsvc.text.file_terms import file_terms as terms_of
+from memsvc.text.file_refs import file_terms as terms_of
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter, listed, truncated, unindexed
 from memsvc_backends.sql.file_codec import FILE_COLUMNS, file_from_row

@@ -34,8 +34,8 @@ from memsvc.engine.capture.statement_extraction import (
 )
 from memsvc.engine.capture.storing import CaptureWriter, listed_redactions, redactions_from, request_of
 from memsvc.engine.commit.idempotency import Noted, digest_of
+from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import title_of
-from memsvc.text.scripts import is_han
 
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.citations import CITATION, LEADING_CITATION, cited_ids, is_part_of, normal_text
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, NotReadyError
 from memsvc.domain.filters import AnyOf, Field, Not, conjunction
@@ -17,6 +16,7 @@ from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import terms
+from memsvc.text.recalled_text import CITATION, LEADING_CITATION, cited_ids, is_part_of, normal_text
 from memsvc.text.statement_split import Piece, statements
 
 MOST_CITED = 256

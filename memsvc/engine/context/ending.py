@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Held, LeftOut, Locale, Reason, Section, Summary
 from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.context_phrases import CLOSING, OPENING, left_out_line, removed_line
+from memsvc.text.recalled_text import citation
 
 NAMED_IDS = 100
 """So many of what was left out are named."""

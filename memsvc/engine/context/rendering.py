@@ -6,15 +6,14 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.domain.citations import citation
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.files import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import LruCache, identity
 from memsvc.ports.tokenizer import Tokenizer
-from memsvc.text.context_phrases import age, heading, origin_mark
+from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import given_apart
-from memsvc.text.moments import day_text, local
+from memsvc.text.recalled_text import citation
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from memsvc.domain.memory import Memory
 from memsvc.domain.near_duplicates import Shingles, is_near_duplicate
 from memsvc.engine.context.kept import LruCache, identity
-from memsvc.text.moments import day_text
+from memsvc.text.context_phrases import day_text
 
 THRESHOLD = 0.85
 COMPARED_CHARS = 2_000

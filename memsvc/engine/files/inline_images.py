@@ -18,8 +18,7 @@ from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.memories.lifting import ExtractedImages, NothingAside
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
-from memsvc.text.file_refs import with_references
-from memsvc.text.inline_images import InlineImage, inline_images
+from memsvc.text.file_refs import InlineImage, inline_images, with_references
 
 _NAMESPACE = uuid.UUID("5f1c8a52-9c1e-5d0f-8b0a-6c1f3a7f2f2e")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from memsvc.domain.limits import CONTENT, TAGS
 from memsvc.domain.memory import Memory
-from memsvc.text.scripts import is_han
+from memsvc.text.analysis import is_han
 
 FINISHED = "finished"
 """The tag of finished work."""

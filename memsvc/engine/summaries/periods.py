@@ -18,7 +18,7 @@ from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.summaries.material import SummarySources
 from memsvc.engine.summaries.summarizer import SummedUp, TextSummarizer
 from memsvc.ports.metadata import Transaction
-from memsvc.text.moments import day_text
+from memsvc.text.context_phrases import day_text
 
 METHOD = "SummarizePeriod"
 

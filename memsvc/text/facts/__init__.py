@@ -6,9 +6,9 @@ import re
 
 from memsvc.domain.conflicts import Statement
 from memsvc.domain.text_cache import remembered
+from memsvc.text.analysis import is_han
 from memsvc.text.facts.chinese import chinese_statements
 from memsvc.text.facts.english import english_statements
-from memsvc.text.scripts import is_han
 from memsvc.text.sentences import sentences
 
 MAX_CHARS = 400

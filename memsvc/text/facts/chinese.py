@@ -7,11 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
-from memsvc.text.facts.chinese_general import general
-from memsvc.text.facts.chinese_lexicon import CITIES, COUNTRIES, OCCUPATION_ENDINGS
-from memsvc.text.facts.chinese_persons import persons
-from memsvc.text.facts.chinese_preferences import preferences
-from memsvc.text.facts.conditions import chinese_condition, said_when
+from memsvc.text.facts.chinese_lexicon import (
+    CITIES,
+    COLORS,
+    CONTRASTS,
+    COUNTRIES,
+    OCCUPATION_ENDINGS,
+    SCALES,
+    SINGLE,
+    STABLE_COUNTS,
+)
+from memsvc.text.facts.values import chinese_condition, han_number, is_han_name, is_han_name_of, parse_value, said_when
 
 _NO = r"(?P<no>不再|不|没有?|并不)?"
 _WHEN = r"(?:上个?月|上周|上个?星期|前天|昨天|今天|今年|这个?月|这周|前几天|不久前|前不久|[年月]初|[年月]底)"
@@ -121,3 +127,271 @@ def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part:
     if who is not None:
         speaking.last = who
         yield Statement(rule, f"{who} {slot}", (part,), not match.groupdict().get("no"))
+
+
+# What Chinese clauses say of anything definite: the deadline is then, the dog is called so.
+
+
+_NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
+_CHANGED = (
+    r"(?:改|换|变|调整|推迟|提前"
+    r"|移|升级|更新|更名|改名|延期|延后|挪|设置?|定|涨|降|切换|重置|增加|减少)(?:成|为|到|至|在|回)了?"
+)
+_IS = re.compile(
+    rf"^(?P<who>.+?)(?P<no>不)?(?:已经?|已)?(?P<verb>{_CHANGED}|名叫|叫做?|使?用的是|是|为"
+    rf"|在(?=每?周|星期|\d|下午|上午|早上|晚上|[一二三四五六七八九十]{{1,3}}[月点]))(?P<value>.+)$"
+)
+_HAS = re.compile(
+    rf"^(?P<who>.*?)(?:一共|总共)?(?:有|养|生)了?(?P<number>{_NUMBER})(?:个|只|条|位|名|台|间)(?P<thing>.+?)$"
+)
+_AT = re.compile(
+    rf"^(?P<who>.+?)(?:每天|每晚)?(?P<value>(?:早上|上午|中午|下午|晚上)?(?:{_NUMBER})点(?:半|一刻)?)"
+    r"(?P<verb>上班|下班|开门|关门|营业|开始|结束|上课|下课|打烊|开会)$"
+)
+_COSTS = re.compile(
+    r"^(?P<who>.+?)(?P<verb>每[月年天周次]|一共|售价|需要?)(?P<value>\d[\d,.]*(?:元|块|美元|欧元|小时|分钟|天))钱?$"
+)
+_TAIL = re.compile(r"(?:了|开始?|举行|召开|进行|的)+$")
+_NO_VALUE = re.compile(
+    r"^(?:因为|为了|不|很|非常|最|比|这|那|一个|一种|一些|我|他|她|你|什么|怎|如何|好|坏|大|小|重要|两|否)"
+)
+_TYPED = re.compile(
+    r"[\d零一二两三四五六七八九十百千万年月日号点半刻分周星期礼拜天早上下午中晚凌晨每前底初元块美欧%次个小时钟秒人公里米岁度a-zA-Z\s:/.\-开]+"
+)
+"""What dates, times and amounts are made of: with more words beside them, a clause tells of an event."""
+_TEXTUAL = (
+    "名字",
+    "姓名",
+    "昵称",
+    "密码",
+    "口令",
+    "邮箱",
+    "地址",
+    "域名",
+    "号",
+    "号码",
+    "电话",
+    "车牌",
+    "邮编",
+    "代号",
+)
+"""Attributes whose values are compared as they are, whatever numbers are in them."""
+_MOST_VALUE = 20
+_HAS_NAME = ("叫", "叫做", "名叫")
+
+
+def general(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    """Yield what a clause says of a definite subject: counts, words of a scale, typed values, an attribute's value."""
+    for read in (_count, _scale, _scheduled, _is):
+        found = list(read(clause, speaking))
+        if found:
+            yield from found
+            return
+
+
+def _count(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    match = _HAS.match(clause)
+    if match is None or match["thing"] not in STABLE_COUNTS:
+        return
+    who = subject_of(match["who"], speaking)
+    if who is not None:
+        amount = ValuePart("amount", str(han_number(match["number"])))
+        yield Statement(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
+
+
+def _scale(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    said = clause.removesuffix("了")
+    for number, scale in enumerate(SCALES):
+        for pole, words in enumerate(scale):
+            word = next((word for word in words if said.endswith(word)), None)
+            if word is None:
+                continue
+            before = re.sub(r"(?:又|重新)?(?:开始|已经?|已被?|被|正在|是|还|仍)*$", "", said.removesuffix(word))
+            denied = before.endswith(("不", "没", "没有", "不再"))
+            who = subject_of(re.sub(r"(?:不再|不|没有?)$", "", before), speaking)
+            if who is not None and "和" not in who:
+                yield Statement(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart("pole", str(pole)),), not denied)
+            return
+
+
+def _scheduled(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    match = _AT.match(clause) or _COSTS.match(clause)
+    if match is None:
+        return
+    who = subject_of(match["who"], speaking)
+    parts = parse_value(match["value"])
+    if who is not None and parts:
+        yield Statement(Rule.GENERAL, f"{who} {match['verb']}", parts)
+
+
+def _is(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    match = _IS.match(clause)
+    if match is None or len(match["value"]) > _MOST_VALUE:
+        return
+    who = subject_of(match["who"], speaking)
+    if who is None or who == speaking.me or "最" in match["who"]:
+        return
+    value = _TAIL.sub("", match["value"])
+    measured = re.sub(r"^每(?:分钟|小时|秒|天|月|年|次)", "", value)
+    is_text = match["who"].endswith(_TEXTUAL) or len(_TYPED.sub("", measured)) > 1
+    parts = () if is_text else parse_value(measured)
+    parts = parts or _single(match["who"], match["verb"], value)
+    if parts:
+        speaking.last = who
+        yield Statement(Rule.GENERAL, f"{who} 是", parts, match["no"] is None)
+
+
+def _single(said: str, verb: str, value: str) -> tuple[ValuePart, ...]:
+    if not value or _NO_VALUE.search(value):
+        return ()
+    if value.removesuffix("色") in COLORS:
+        return (ValuePart("color", value.removesuffix("色")),)
+    if (said.endswith(SINGLE) and is_han_name_of(said, value)) or verb in _HAS_NAME:
+        return (ValuePart("value", value.lower()),)
+    return ()
+
+
+# What Chinese clauses say of how old somebody is and is called, of what is used as what, and of habits given up.
+
+
+_AGE = re.compile(
+    r"^(?P<who>.*?)(?:今年|现在|已经|刚|刚满|满|的年龄)*是?(?P<years>[零一二两三四五六七八九十]{1,3}|\d{1,3})周?岁了?$"
+)
+_ABOUT = ("快", "近", "约", "不到", "超过", "才", "要", "像")
+_CALLED = re.compile(
+    r"^(?P<who>我|本人|俺|用户)(?:现在)?(?:的(?:名字|姓名)(?:是|叫)|的?名字叫|名叫|叫做?)(?P<value>[^的]{2,8})$"
+)
+_USES = re.compile(
+    r"^(?P<who>.*?)(?:现在|已经|都|一直|目前)*(?:改用|换用|使用|采用|选用|用|换成了?|改成了?)了?(?P<value>.{1,16}?)"
+    r"(?:来?做|当作?|作为?)(?:我们?的?|咱们的?)?(?P<attribute>.{2,8}?)了?$"
+)
+_GAVE_UP = re.compile(
+    r"^(?P<who>.*?)(?:现在|已经|已|如今)*(?:再也不|不再|不|戒掉?了?)(?P<verb>[吃喝抽玩])(?P<value>.{1,8}?)了?$"
+)
+
+
+def persons(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    """Yield an age, a name, the one thing that is used for something, or that somebody has given up a habit."""
+    for pattern, reading in ((_AGE, _age), (_CALLED, _called), (_USES, _used), (_GAVE_UP, _gave_up)):
+        match = pattern.match(clause)
+        if match is not None:
+            yield from reading(match, speaking)
+            return
+
+
+def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    if match["who"].endswith(_ABOUT):
+        return
+    who = subject_of(match["who"], speaking)
+    if who is not None:
+        speaking.last = who
+        yield Statement(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
+
+
+def _called(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(match["who"], speaking)
+    if who is not None and is_han_name(match["value"].removesuffix("了")):
+        yield Statement(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
+
+
+def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    if not match["attribute"].endswith(SINGLE):
+        return
+    said = match["who"] or "我们"
+    who = subject_of(f"{said}的{match['attribute']}", speaking)
+    if who is not None:
+        yield Statement(Rule.GENERAL, f"{who} 是", (ValuePart("value", match["value"].lower()),))
+
+
+def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(match["who"], speaking)
+    if who is not None:
+        topic = f"{who} 喜欢{match['value'].lower()}"
+        yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)
+
+
+# What Chinese clauses say somebody likes, dislikes or prefers.
+
+
+_FAVORITE = re.compile(
+    r"^(?P<who>.*?)最(?:喜欢|爱|喜爱)的(?P<thing>[^是]{1,8})(?:是|变成了?|换成了?|改成了?)(?P<value>.{1,16})$"
+)
+_RATHER = (
+    re.compile(r"^(?P<who>.*?)比起(?P<other>.+?)(?:来)?[我他她]?(?:更|还是更?)(?:喜欢|爱|偏好)(?P<value>.+)$"),
+    re.compile(r"^(?P<who>.*?)更?(?:喜欢|偏好|爱)(?P<value>.+?)(?:而不是|胜过|多于|不喜欢)(?P<other>.+)$"),
+)
+_PREFERS = re.compile(r"^(?P<who>.*?)(?:更喜欢|更爱|偏好|偏爱|倾向于?|喜欢)(?P<value>.+)$")
+_LIKES = re.compile(
+    r"^(?P<who>.*?)(?P<degree>(?:很|最|非常|特别|比较|超|超级|十分|真的?|都|也|还|一直|现在|平时|挺)*)"
+    r"(?:(?P<no>不再喜欢|不再爱|不太?喜欢|不太?爱|讨厌|厌恶|反感|受不了|不能接受|痛恨|恨)|喜欢上?|热爱|喜爱|钟爱|酷爱|(?<![可恋真敬亲友心])爱上?(?!人|好|情|尔|迪|丁|奇|心|护|德))(?P<value>(?!的|过).+)$"
+)
+_DOING = re.compile(r"^(?:喝|吃|看|听|玩|用|打|养)(?=.)")
+_PREFERENCE_TAIL = re.compile(r"(?:了|啦|呀|啊|的味道|这类东西)+$")
+_AND = re.compile(r"和|跟|、|以及|与")
+_MOST_CHARS = 14
+
+
+def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
+    """Yield favourites, what is preferred to what, likes and dislikes."""
+    match = _FAVORITE.match(clause)
+    if match is not None:
+        who = subject_of(match["who"], speaking)
+        if who is not None:
+            speaking.last = who
+            topic = f"{who} 最喜欢的{match['thing']}"
+            yield Statement(
+                Rule.PREFERENCE, topic, (ValuePart("value", _PREFERENCE_TAIL.sub("", match["value"]).lower()),)
+            )
+        return
+    for pattern in _RATHER:
+        match = pattern.match(clause)
+        if match is not None:
+            yield from _rather(match, speaking)
+            return
+    match = _PREFERS.match(clause)
+    poles = [] if match is None or match["who"].endswith("不") else list(_pole(match, speaking))
+    yield from poles
+    match = _LIKES.match(clause)
+    if match is not None:
+        yield from _likes(match, speaking)
+
+
+def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(match["who"], speaking)
+    chosen, other = _thing(match["value"]), _thing(match["other"])
+    if who is not None and chosen and other:
+        speaking.last = who
+        pair = "或".join(sorted((chosen, other)))
+        yield Statement(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (ValuePart("choice", chosen),))
+
+
+def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(match["who"], speaking)
+    if who is None:
+        return
+    chosen = _thing(match["value"])
+    for number, scale in enumerate(CONTRASTS):
+        for pole, words in enumerate(scale):
+            said = next((word for word in words if chosen.startswith(word)), None)
+            if said is not None:
+                rest = chosen.removeprefix(said).removeprefix("的")
+                topic = f"{who} 偏好{rest} {number}"
+                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said}"),))
+                return
+
+
+def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(match["who"], speaking)
+    if who is None:
+        return
+    speaking.last = who
+    for value in _AND.split(match["value"]):
+        thing = _thing(value)
+        if thing:
+            topic = f"{who} 喜欢{thing}"
+            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
+
+
+def _thing(text: str) -> str:
+    thing = _DOING.sub("", _PREFERENCE_TAIL.sub("", text.strip()))
+    return thing.lower() if 0 < len(thing) <= _MOST_CHARS and "的是" not in thing else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memsvc.domain.conflicts import ValuePart
-from memsvc.text.facts.places import chinese_place
+from memsvc.text.facts.values import chinese_place
 
 _QUOTED = re.compile(r"[“\"「『]([^”\"」』]*)[”\"」』]")
 _MOST_QUOTED_CHARS = 6

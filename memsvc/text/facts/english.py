@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from memsvc.domain.conflicts import Rule, Statement, ValuePart
-from memsvc.text.facts.conditions import english_condition, english_setting, said_when
 from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
-from memsvc.text.facts.english_general import general
-from memsvc.text.facts.english_lexicon import OCCUPATIONS
-from memsvc.text.facts.english_persons import persons
-from memsvc.text.facts.english_preferences import preferences
+from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS
+from memsvc.text.facts.lexicon import words
 from memsvc.text.facts.lexicon import words as listed
+from memsvc.text.facts.values import (
+    NUMBERS,
+    PEOPLE,
+    english_condition,
+    english_setting,
+    is_name_of,
+    parse_value,
+    said_when,
+)
 
 _GENERAL_ADVERBS = (
     r"(?:(?:now|currently|just|recently|also|still|really|actually|already|finally|has|have|had|is|am|are|been)\s+)*"
@@ -163,3 +170,300 @@ _READINGS: tuple[tuple[re.Pattern[str], Reading], ...] = (
 )
 _WHOLE = frozenset({_lives, _idle})
 """Readings that leave nothing of a clause to others."""
+
+
+# What English clauses say of anything definite: the deadline is then, the dog is called so.
+
+
+_ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
+_CHANGED = (
+    r"(?:moved|changed|switched|renamed|postponed|rescheduled|brought\s+forward|updated|raised|lowered|increased|reduced|set"
+    r"|upgraded|extended|migrated|pushed\s+back|reset)\s+(?:from\s+.+?\s+)?(?:to|for|at)"
+)
+_IS = re.compile(
+    rf"(?:^|(?<=\s)){_ADVERBS}(?P<verb>(?:is|are|am)(?P<no>\s+not|\s+no\s+longer)?(?:\s+(?:now|currently|still|already))*(?:\s+(?:called|named|{_CHANGED}))?"
+    rf"|{_CHANGED})\s+(?P<at>(?:(?:on|at|in|due|by)\s+)*)(?P<value>.+)$",
+    re.IGNORECASE,
+)
+_DOES = re.compile(
+    r"(?:^|(?<=\s))(?P<verb>costs?|starts?|begins?|opens?|closes?|ends?|runs?|expires?|takes?|lasts|happens?|weighs?|holds?|contains?)"
+    r"\s+(?:now\s+)?(?:(?:on|at|in|up\s+to)\s+)*(?P<value>.+)$",
+    re.IGNORECASE,
+)
+_HAS = re.compile(
+    rf"(?:^|(?<=\s))(?:has|have)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)(?=\s*$|\s*,)",
+    re.IGNORECASE,
+)
+_END = re.compile(r"\s+(?:anymore|now|again|these days|from now on|, .*|,.*)$")
+_TEXTUAL = re.compile(
+    r"\b(?:address|password|passcode|name|codename|nickname|url|hostname|number|email)\s*$", re.IGNORECASE
+)
+"""Attributes whose values are compared as they are, whatever numbers are in them."""
+_FREE_WORDS = 4
+_PLACED = frozenset(listed("venue location destination room seat headquarters meeting capital"))
+"""Attributes whose value is where something is; what others are in, or on, is a state of theirs."""
+_NOT_NAMES = frozenset(
+    listed("""
+    good bad great nice kind slow fast big small large late early near close soon tight long short old young
+    important wrong right fine okay ok ready done ill sick happy sad angry tired here there unknown unclear
+    missing visiting nice strict friendly helpful away busy back broken down up same different very really
+    too so quite not full empty that what still a an the being going coming working known in on at with""")
+)
+
+
+_READ_WORDS = frozenset(
+    listed("""
+    has have is are am moved changed switched renamed postponed rescheduled brought updated raised lowered increased
+    reduced set upgraded extended migrated pushed reset cost costs start starts begin begins open opens close closes end
+    ends run runs expire expires take takes lasts happen happens weigh weighs hold holds contain contains""")
+)
+"""One of these is in all that is read here."""
+
+
+def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value.
+
+    *words* are those of the clause.
+    """
+    if _READ_WORDS.isdisjoint(words):
+        return
+    match = _HAS.search(clause)
+    if match is not None and match["thing"].lower() in STABLE_COUNTS:
+        yield from _has(clause, match, speaking)
+        return
+    for pattern in (_IS, _DOES):
+        match = pattern.search(clause)
+        if match is not None:
+            yield from _is(clause, match, speaking, denied=pattern is _IS and match["no"] is not None)
+            return
+
+
+def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(clause[: match.start()], speaking)
+    if who is None:
+        return
+    word = match["number"].lower()
+    number = {"no": "0", "a": "1", "an": "1"}.get(word) or str(NUMBERS.get(word, word))
+    thing = {"kid": "child", "children": "child"}.get(stem(match["thing"]), stem(match["thing"]))
+    yield Statement(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
+
+
+def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Statement]:
+    said = clause[: match.start()]
+    who = subject_of(said, speaking) if said.strip() or speaking.last else None
+    if who is None:
+        return
+    speaking.last = who
+    value = _END.sub("", match["value"].strip())
+    verb = "is" if match.re is _IS else stem(match["verb"])
+    topic = f"{verb} {' '.join(who)}"
+    scaled = _scaled(value)
+    if scaled is not None:
+        yield Statement(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
+        return
+    is_name = verb == "is" and match["verb"].lower().endswith(("called", "named"))
+    if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name:
+        return
+    parts = () if _TEXTUAL.search(said) else parse_value(value)
+    if not parts and verb == "is":
+        parts = _single(said, match["verb"], value, is_at=bool(match["at"].strip()))
+    if is_name or (parts and PEOPLE.intersection(who) and value[0].isupper()):
+        topic = f"{verb} {' '.join(sorted({*who, 'name'}))}"
+    if parts:
+        yield Statement(Rule.GENERAL, topic, parts, not denied)
+
+
+def _scaled(value: str) -> ValuePart | None:
+    words = value.lower().removeprefix("a ").removeprefix("an ").split()
+    if not words or (len(words) > 1 and words[1] not in {"to", "with", "by", "for", "again", "today", "since"}):
+        return None
+    for number, scale in enumerate(SCALES):
+        if words[0] in scale:
+            return ValuePart(str(number), words[0])
+    return None
+
+
+def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[ValuePart, ...]:
+    """Return the one value of an attribute that has one, or of what is called so."""
+    words = value.split()
+    if not 0 < len(words) <= _FREE_WORDS or words[0].lower() in _NOT_NAMES:
+        return ()
+    if words[0].lower() in COLORS:
+        return (ValuePart("color", words[0].lower()),)
+    subject = [stem(word) for word in re.findall(r"[\w']+", said.partition(" of ")[0].partition(" for ")[0])]
+    attribute = subject[-1] if subject else ""
+    if is_at and attribute not in _PLACED:
+        return ()
+    is_single = attribute in SINGLE and is_name_of(attribute, value)
+    if "favorite" in subject or is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
+        return (ValuePart("value", " ".join(words).lower().strip("\"'")),)
+    return ()
+
+
+# What English clauses say of how old somebody is, and of what is used as what.
+
+
+_AGE = re.compile(
+    r"(?:^|(?<=\s))(?:is|am|are)\s+(?:(?:now|currently|already)\s+)*(?P<years>\d{1,3})"
+    r"(?P<unit>[\s-]+years?[\s-]+old|\s+years\s+of\s+age)?(?:\s+now|\s+already)?$",
+    re.IGNORECASE,
+)
+_USES = re.compile(
+    r"(?:^|(?<=\s))(?:(?:now|currently|always|mainly|have|has)\s+)*(?:uses?|using|chose|picked|adopted|went\s+with"
+    r"|(?:switched|moved|migrated|changed)\s+(?:over\s+)?(?:from\s+.+?\s+)?to)\s+(?P<value>(?:\S+\s+){0,3}?\S+)"
+    r"\s+(?:as|for)\s+(?P<of>my|our|his|her|their|the)\s+(?P<attribute>(?:\w+\s+)??\w+?)"
+    r"(?:\s+(?:now|instead|these days))?$",
+    re.IGNORECASE,
+)
+_KIN = frozenset(
+    words("""
+    wife husband spouse partner girlfriend boyfriend fiance fiancee son daughter child kid brother sister mother father
+    mom mum dad grandmother grandfather grandma grandpa aunt uncle cousin niece nephew friend""")
+)
+
+
+_USE_WORDS = frozenset(words("use uses using chose picked adopted went switched moved migrated changed"))
+"""One of these is in all that `_USES` finds."""
+_AGE_WORDS = frozenset({"is", "am", "are"})
+
+
+def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield how old somebody is, or what is used as the one thing of its sort; *said* are the words of the clause."""
+    match = None if _AGE_WORDS.isdisjoint(said) else _AGE.search(clause)
+    if match is not None:
+        yield from _age(clause[: match.start()], match, speaking)
+        return
+    match = None if _USE_WORDS.isdisjoint(said) else _USES.search(clause)
+    if match is not None:
+        yield from _used(clause[: match.start()], match, speaking)
+
+
+def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = subject_of(said, speaking)
+    if who is None or not (match["unit"] or speaking.me in who[:1] or not _KIN.isdisjoint(who)):
+        return
+    if speaking.me in who and len(who) > 1 and _KIN.isdisjoint(who):
+        return
+    speaking.last = who
+    yield Statement(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
+
+
+def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    attribute = match["attribute"].lower()
+    user = subject_of(said, speaking)
+    if user is None or stem(attribute.split()[-1]) not in SINGLE:
+        return
+    owned = subject_of(f"our {attribute}", speaking) or ()
+    who = owned if user == ("we",) or match["of"].lower() == "the" else tuple(sorted({*owned, *user}))
+    yield Statement(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))
+
+
+# What English clauses say somebody likes, dislikes or prefers.
+
+
+_PREFERENCE_ADVERBS = (
+    r"(?:(?:now|currently|also|still|really|actually|always|generally|usually|just|absolutely|is|am|are|has|have)\s+)*"
+)
+_LIKES = re.compile(
+    rf"(?:^|(?<=\s)){_PREFERENCE_ADVERBS}(?:"
+    r"(?P<no>(?:do|does)\s+not\s+(?:really\s+|particularly\s+)?(?:like|love|enjoy)|no\s+longer\s+(?:likes?|loves?|enjoys?)|dislikes?|hates?|detests?"
+    r"|loathes?|can\s+not\s+stand|can\s+not\s+bear|stopped\s+(?:liking|drinking|eating|smoking|playing|watching)|no\s+longer\s+(?:drinks?|eats?|smokes?|plays?|watch(?:es)?)"
+    r"|(?:do|does)\s+not\s+(?:drink|eat|smoke)|gave\s+up(?:\s+(?:drinking|eating|smoking|playing|watching))?|not\s+fond\s+of|not\s+a\s+fan\s+of|tired\s+of|sick\s+of)"
+    r"|likes?|loves?|enjoys?|adores?|fond\s+of|a\s+(?:big\s+)?fan\s+of)\s+(?P<value>.+)",
+    re.IGNORECASE,
+)
+_PREFERS = re.compile(
+    rf"(?:^|(?<=\s)){_PREFERENCE_ADVERBS}prefers?\s+(?P<value>.+?)(?:\s+(?:over|to|rather\s+than|instead\s+of)\s+(?P<other>.+))?$",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"\s+(?:anymore|now|these days|nowadays|very much|a lot|most|best|again|too|as well|at all|so much"
+    r"|any longer|, .*)$",
+    re.IGNORECASE,
+)
+_AND = re.compile(r"\s*(?:,|\band\b|\bor\b)\s*")
+_EXCLAIMED = re.compile(r"\s*(?:like|love|enjoy|hate|adore|prefer)\b", re.IGNORECASE)
+"""Without a subject, "Love it!" is no statement, but "Loves it." is."""
+_UNLIKE = re.compile(r"(?:to\s+know|that|this|who|how|when|it|them|you|him|her|of|for|in|being\s+in)\b", re.IGNORECASE)
+_COMPARED = re.compile(r".*\b(?:is|are|am)\b.*\blikes?\s", re.IGNORECASE)
+_NO_THING = frozenset(listed("you they we he she i was were have has is are be how it who had them me us if so"))
+_LITTLE = frozenset(listed("the a an my his her their our to of some"))
+_DOING = frozenset(listed("drinking eating smoking playing watching"))
+_MOST_WORDS = 6
+
+
+_PREFERENCE_READ_WORDS = frozenset(
+    listed("""
+    like likes love loves enjoy enjoys dislike dislikes hate hates detest detests loathe loathes stand bear stopped
+    longer drink drinks eat eats smoke smokes gave fond fan tired sick adore adores prefer prefers""")
+)
+"""One of these is in all that is read here."""
+
+
+def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+    """Yield likes and dislikes, one for each thing, and what is preferred to what; *words* are those of the clause."""
+    if _PREFERENCE_READ_WORDS.isdisjoint(words):
+        return
+    match = _LIKES.search(clause)
+    if match is not None:
+        yield from _likes(clause, match, speaking)
+        return
+    match = _PREFERS.search(clause)
+    if match is not None:
+        yield from _prefers(clause, match, speaking)
+
+
+def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = _who(clause, match, speaking)
+    if who is None or _COMPARED.match(match[0]) or _UNLIKE.match(match["value"]):
+        return
+    speaking.last = who
+    for thing in _AND.split(_trimmed(match["value"])):
+        words = _content(thing)
+        if words:
+            topic = f"liking {' '.join(words)} of {' '.join(who)}"
+            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
+
+
+def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+    who = _who(clause, match, speaking)
+    if who is None:
+        return
+    speaking.last = who
+    owner = " ".join(who)
+    chosen, other = _content(_trimmed(match["value"])), _content(_trimmed(match["other"] or ""))
+    if chosen and other:
+        pair = " or ".join(sorted((" ".join(chosen), " ".join(other))))
+        yield Statement(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
+    for number, scale in enumerate(CONTRASTS):
+        for pole, words in enumerate(scale):
+            said = [word for word in chosen if word in words or f"{word}s" in words]
+            if said:
+                rest = " ".join(word for word in chosen if word not in said)
+                topic = f"preferred {rest or 'choice'} {number} of {owner}"
+                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said[0]}"),))
+                return
+
+
+def _who(clause: str, match: re.Match[str], speaking: Speaking) -> tuple[str, ...] | None:
+    said = clause[: match.start()]
+    if not said.strip() and speaking.last is None and _EXCLAIMED.match(match[0]):
+        return None
+    return subject_of(said, speaking)
+
+
+def _trimmed(text: str) -> str:
+    text = text.strip().rstrip(".!")
+    while True:
+        shorter = _TAIL.sub("", text)
+        if shorter == text:
+            return text
+        text = shorter
+
+
+def _content(text: str) -> list[str]:
+    words = [stem(word) for word in re.findall(r"[^\W_][\w'+#-]*", text)]
+    if len(words) > 1 and words[0] in _DOING:
+        words = words[1:]
+    kept = [word for word in words if word not in _LITTLE]
+    return kept if len(kept) <= _MOST_WORDS and _NO_THING.isdisjoint(kept) else []

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from memsvc.domain.conflicts import ValuePart
-from memsvc.text.facts.lexicon import words
+from memsvc.domain.conflicts import Statement, ValuePart
+from memsvc.text.facts.chinese_lexicon import CITIES
+from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
+from memsvc.text.facts.english_lexicon import COUNTRIES
+from memsvc.text.facts.lexicon import phrases, words
 
 MONTHS = {
     name: number
@@ -155,3 +160,210 @@ def _take_amount(text: str, found: dict[str, str]) -> str:
     unit = (match["unit"] or "").lower().rstrip("s")
     found[f"amount {unit}".strip()] = digits if digits[0].isdigit() else str(han_number(digits))
     return text
+
+
+# What can be the name of a person or of a thing, and what tells something else of it.
+
+
+PEOPLE = frozenset(
+    words("""
+    manager boss supervisor mentor lead owner wife husband spouse partner girlfriend boyfriend fiance fiancee doctor
+    dentist landlord assistant ceo cto leader maintainer responsible""")
+)
+"""Attributes whose one value is a person's name."""
+HAN_PEOPLE = words("老板 经理 上司 领导 导师 负责人 联系人 女朋友 男朋友 妻子 丈夫 太太 老公 老婆 班主任 房东 医生")
+_RELATING = frozenset(
+    words("""
+    from of with without under over behind for to about like near between out off up per as via against around inside
+    outside beyond beside because due after before during since through""")
+)
+_DEMONYMS = frozenset(
+    words("""
+    american british english irish scottish welsh canadian australian french german italian spanish portuguese dutch
+    belgian swiss austrian swedish norwegian danish finnish polish czech hungarian romanian greek turkish russian
+    ukrainian chinese japanese korean taiwanese vietnamese thai indian pakistani indonesian malaysian filipino
+    brazilian mexican argentinian chilean colombian egyptian moroccan nigerian kenyan ethiopian israeli iranian
+    catholic jewish muslim christian buddhist hindu european asian african""")
+)
+_TELLING_ENDS = ("ed", "ing", "ful", "ous", "able", "ible", "less", "ish")
+_STATES = frozenset(words("status priority plan diet format theme default size title stack language"))
+"""Attributes whose value may be any word."""
+_SURNAMES = (
+    "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭萧肖蔡潘田董袁于余叶蒋杜苏魏程吕丁沈任姚卢傅钟姜崔"
+    "谭廖范汪陆金石戴贾韦夏邱方侯邹熊孟秦白江阎薛尹段雷黎史龙陶贺顾毛郝龚邵万钱严武戚莫孔向汤尚艾温康施牛洪翁樊殷霍童齐季"
+)
+_HAN_NAME = re.compile(rf"(?:[{_SURNAMES}]|欧阳|司马|上官|诸葛|[小老阿])[\u4e00-\u9fff·]{{1,3}}")
+_FOREIGN_NAME = re.compile(r"[A-Za-z][A-Za-z.'-]*|[\u4e00-\u9fff]{2,6}·[\u4e00-\u9fff]{1,6}")
+_HAN_TELLING = re.compile(r"的|最|^(?:从|由|在|来自|跟|和|给|被|把|有|没|属于|负责)|^(?:老|小)[人家外手]|[省市县国]人$")
+
+
+def is_name_of(attribute: str, value: str) -> bool:
+    """Return whether the English *value* can be the one value of an attribute."""
+    said = value.split()
+    first = said[0].lower()
+    if first in _RELATING or first in _DEMONYMS:
+        return False
+    if attribute in PEOPLE:
+        return said[0][0].isupper() and first not in COUNTRIES
+    is_telling = said[0].islower() and first.endswith(_TELLING_ENDS)
+    return attribute in _STATES or not is_telling
+
+
+def is_han_name_of(attribute: str, value: str) -> bool:
+    """Return whether the Chinese *value* can be the one value of an attribute."""
+    if _HAN_TELLING.search(value):
+        return False
+    return not attribute.endswith(HAN_PEOPLE) or is_han_name(value)
+
+
+def is_han_name(text: str) -> bool:
+    """Return whether *text* looks like a person's name."""
+    return (_HAN_NAME.fullmatch(text) or _FOREIGN_NAME.fullmatch(text)) is not None
+
+
+# Places by what they are: a city is compared with cities, not with the country or region around it or its quarters.
+
+
+_ALIASES = {
+    "nyc": "new york", "new york city": "new york", "la": "los angeles",
+    "sf": "san francisco", "san fran": "san francisco", "frisco": "san francisco", "philly": "philadelphia",
+    "vegas": "las vegas", "dc": "washington", "washington dc": "washington", "washington d.c": "washington",
+    "nola": "new orleans", "uk": "united kingdom", "britain": "united kingdom", "great britain": "united kingdom",
+    "us": "united states", "usa": "united states", "u.s": "united states", "america": "united states",
+    "holland": "netherlands", "munchen": "munich", "münchen": "munich", "köln": "cologne", "wien": "vienna",
+    "peking": "beijing", "bombay": "mumbai", "saigon": "ho chi minh city", "hcmc": "ho chi minh city",
+    "bangalore": "bengaluru", "kiev": "kyiv", "cdmx": "mexico city", "kl": "kuala lumpur", "hk": "hong kong",
+    "帝都": "北京", "魔都": "上海", "羊城": "广州", "鹏城": "深圳", "蓉城": "成都", "山城": "重庆", "江城": "武汉",
+    "星城": "长沙", "冰城": "哈尔滨", "泉城": "济南", "春城": "昆明",
+}  # fmt: skip
+_REGIONS = frozenset(
+    phrases("""
+    alabama, alaska, arizona, arkansas, california, colorado, connecticut, delaware, florida, georgia, hawaii, idaho,
+    illinois, indiana, iowa, kansas, kentucky, louisiana, maine, maryland, massachusetts, michigan, minnesota,
+    mississippi, missouri, montana, nebraska, nevada, new hampshire, new jersey, new mexico, north carolina,
+    north dakota, ohio, oklahoma, oregon, pennsylvania, rhode island, south carolina, south dakota, tennessee, texas,
+    utah, vermont, virginia, west virginia, wisconsin, wyoming, new england, midwest, bay area, silicon valley,
+    ontario, quebec, british columbia, alberta, nova scotia, manitoba, queensland, new south wales, tasmania, bavaria,
+    saxony, hesse, brandenburg, north rhine-westphalia, baden-württemberg, catalonia, andalusia, galicia, tuscany,
+    lombardy, sicily, sardinia, provence, brittany, normandy, flanders, wallonia, tyrol, yorkshire, kent, essex, surrey,
+    sussex, cornwall, devon, scandinavia, balkans, hokkaido, kyushu, guangdong, zhejiang, sichuan, jiangsu, punjab,
+    kerala, karnataka, maharashtra""")
+) | frozenset(
+    words("""
+    河北 山西 辽宁 吉林 黑龙江 江苏 浙江 安徽 福建 江西 山东 河南 湖北 湖南 广东 海南 四川 贵州 云南 陕西 甘肃 青海
+    台湾 内蒙古 广西 西藏 宁夏 新疆 加州 德州 东北 华北 华东 华南 江浙 长三角 珠三角 北海道 巴伐利亚""")
+)
+_QUARTERS = frozenset(
+    phrases("""
+    brooklyn, manhattan, queens, bronx, staten island, harlem, soho, tribeca, williamsburg, astoria, bushwick,
+    greenwich village, upper east side, upper west side, lower east side, chelsea, midtown, downtown, uptown,
+    hollywood, santa monica, venice beach, beverly hills, silver lake, mission, mission district, noe valley, sunset,
+    castro, haight-ashbury, capitol hill, ballard, wicker park, lincoln park, hyde park,
+    back bay, beacon hill, south end, kreuzberg, neukölln, neukolln, mitte, prenzlauer berg, friedrichshain,
+    charlottenburg, schöneberg, wedding, moabit, schwabing, haidhausen, sendling, maxvorstadt, altona, eimsbüttel,
+    st pauli, ehrenfeld, sachsenhausen, bornheim, shoreditch, hackney, camden, islington, brixton, clapham,
+    notting hill, kensington, greenwich, mayfair, canary wharf, peckham, dalston, montmartre, le marais, marais,
+    belleville, bastille, montparnasse, pigalle, trastevere, prati, gracia, gràcia, eixample, raval, lavapiés,
+    malasaña, chueca, alfama, bairro alto, belém, de pijp, jordaan, oud-west, södermalm, vasastan, östermalm,
+    grünerløkka, vesterbro, nørrebro, amager, kallio, shibuya, shinjuku, ginza, roppongi, asakusa, setagaya, meguro,
+    akihabara, gangnam, hongdae, itaewon, bandra, andheri, indiranagar, koramangala, whitefield, bondi, surry hills,
+    newtown, fitzroy, st kilda, carlton, kitsilano, gastown, yaletown, le plateau, polanco, roma norte, condesa,
+    recoleta, san telmo, copacabana, ipanema, leblon, pudong, puxi, haidian, chaoyang, xuhui, jing'an,
+    nanshan, futian, kowloon, wan chai, mong kok""")
+) | frozenset(
+    words("""
+    浦东 浦西 海淀 朝阳 通州 昌平 大兴 顺义 丰台 望京 中关村 五道口 回龙观 天通苑 国贸 徐汇 静安 陆家嘴 徐家汇 虹桥
+    闵行 松江 杨浦 天河 越秀 海珠 番禺 白云 荔湾 南山 福田 罗湖 宝安 龙岗 龙华 余杭 滨江 萧山 武侯 锦江 高新 江宁
+    鼓楼 秦淮 洪山 江汉 武昌 汉口 汉阳 光谷 雁塔 岳麓 渝中 江北 九龙 旺角 铜锣湾 涩谷 新宿 银座""")
+)
+_QUARTER_ENDINGS = words(
+    "区 县 镇 乡 村 街道 街 路 巷 胡同 弄 苑 园 花园 小区 新区 里 屯 庄 商圈 市中心 市区 郊区 城区"
+)
+_ENGLISH_QUARTERS = frozenset(
+    words("district borough neighborhood neighbourhood street road avenue lane square county quarter suburbs heights")
+)
+_NO_TOWN = words("楼 层 室 号 栋 幢 单元 边 旁 旁边 附近 对面 隔壁 楼上 楼下 山上 山下 河边 海边 上 下 里面 外面")
+_TOWNS = (*sorted(CITIES), *words("枣庄 新乡 萍乡 景德镇"))
+
+
+def english_place(name: str) -> ValuePart:
+    """Return the place that is called so, in lower case."""
+    plain = _ALIASES.get(name, name)
+    if plain in COUNTRIES:
+        return ValuePart("country", plain)
+    if plain in _REGIONS:
+        return ValuePart("region", plain)
+    if plain in _QUARTERS or plain.rpartition(" ")[2] in _ENGLISH_QUARTERS:
+        return ValuePart("quarter", plain)
+    return ValuePart("place", plain)
+
+
+def chinese_place(name: str) -> ValuePart | None:
+    """Return the place that is called so, or None for one that tells of no town: a floor, by the lake."""
+    name = _ALIASES.get(name, name.lower())
+    if name.isascii():
+        return english_place(name)
+    if name in HAN_COUNTRIES:
+        return ValuePart("country", name)
+    region = next((one for one in _REGIONS if name.startswith(one)), "")
+    if region and name.removeprefix(region) in {"", "省", "自治区", "那边"}:
+        return ValuePart("region", region)
+    within = name.removeprefix(region).removeprefix("省")
+    name = within if len(within) > 1 else name
+    if name.startswith(_TOWNS) or "市" in name[1:-1]:
+        return ValuePart("place", name)
+    if name in _QUARTERS or name.endswith(_QUARTER_ENDINGS):
+        return ValuePart("quarter", name)
+    return None if name.endswith(_NO_TOWN) else ValuePart("place", name)
+
+
+# When something is so: what is said of summers is not contradicted by what is said of winters.
+
+
+_SPANS = (
+    r"(?:spring|summer|autumn|fall|winter|week|weekend|weekday|workday|holiday|vacation|semester|term|school year"
+    r"|season|off-season|(?:rainy|dry|low|high|peak) season|business day)s?"
+)
+_ENGLISH_SPAN = rf"(?:in|during|over|on|at|for|throughout)\s+(?:the\s+)?(?P<span>{_SPANS})"
+_ENGLISH_FIRST = re.compile(rf"^{_ENGLISH_SPAN}\s*,?\s+(?=\w)", re.IGNORECASE)
+_ENGLISH_LAST = re.compile(
+    rf"\s+(?:{_ENGLISH_SPAN}(?=\s*$|\s+(?:and|but|with)\b|[,;])|during\s+(?P<other>(?:the\s+|my\s+|our\s+)?\w+(?:\s+\w+)?)\s*$)",
+    re.IGNORECASE,
+)
+_CHINESE = re.compile(
+    r"(?:在|每年|每到|一到|到了?)*(?P<span>[春夏秋冬][天季]|周末|工作日|平日|节假日|假期|[暑寒]假|暑期|[淡旺雨旱]季|出差(?=[时的期]))"
+    r"(?:的时候|时候|时|期间|里)?(?:，)?(?:都|则|就)?"
+)
+
+
+def english_setting(sentence: str) -> tuple[str, str]:
+    """Return a sentence without the season or span that it begins with, and that in lower case; empty: with none."""
+    first = _ENGLISH_FIRST.match(sentence)
+    return (sentence, "") if first is None else (sentence[first.end() :], _singular(first["span"]))
+
+
+def english_condition(clause: str) -> tuple[str, str]:
+    """Return a clause without the season or span that it ends with, and that in lower case; empty: with none."""
+    last = _ENGLISH_LAST.search(clause)
+    if last is None:
+        return clause, ""
+    return clause[: last.start()] + clause[last.end() :], _singular(last["span"] or last["other"])
+
+
+def chinese_condition(clause: str) -> tuple[str, str]:
+    """Return a clause without the season or span that it holds for, and that; empty when it has none."""
+    match = _CHINESE.search(clause)
+    if match is None:
+        return clause, ""
+    return clause[: match.start()] + clause[match.end() :], match["span"].replace("季", "天")
+
+
+def said_when(found: Iterable[Statement], *when: str) -> Iterator[Statement]:
+    """Yield statements as what is so in these seasons or spans; empty ones are none."""
+    spans = " and ".join(span for span in when if span)
+    for statement in found:
+        yield replace(statement, topic=f"{statement.topic} in {spans}") if spans else statement
+
+
+def _singular(span: str) -> str:
+    return span.lower().removeprefix("the ").removesuffix("s")

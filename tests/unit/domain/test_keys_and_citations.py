@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memsvc.domain.citations import citation, cited_ids, is_part_of, normal_text
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.memory_keys import convention_of, fault_of, with_convention
 from memsvc.domain.write_requests import Draft
+from memsvc.text.recalled_text import citation, cited_ids, is_part_of, normal_text
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 

@@ -7,8 +7,7 @@ from base64 import b64encode
 import pytest
 
 from memsvc.domain.memory import FileRef
-from memsvc.text.file_refs import refs_in, with_references
-from memsvc.text.inline_images import InlineImage, inline_images
+from memsvc.text.file_refs import InlineImage, inline_images, refs_in, with_references
 
 PNG = b"\x89PNG\r\n\x1a\n"
 URI = f"data:image/png;base64,{b64encode(PNG).decode()}"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsvc.text.analysis import is_han
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
-from memsvc.text.scripts import is_han
 from memsvc.text.sentences import merged_sentences, sentences
 
 TEXTS = st.text() | st.text(alphabet='Ab. !?。！”"中文…\n\r', max_size=80)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
-from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Locale
 from memsvc.domain.errors import RequestIdReusedError
@@ -17,6 +16,7 @@ from memsvc.domain.search import Order, OrderField, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
 from memsvc.engine.services import Services
+from memsvc.text.recalled_text import citation
 
 ADA = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"

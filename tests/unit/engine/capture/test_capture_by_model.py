@@ -11,7 +11,6 @@ import pytest
 
 from memsvc.bootstrap.app import running
 from memsvc.domain.capture import Captured, ChatMessage, Decider, Reason
-from memsvc.domain.citations import citation
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
@@ -19,6 +18,7 @@ from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
+from memsvc.text.recalled_text import citation
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, Reply, failed
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.domain.citations import LEADING_CITATION, cited_ids
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
 from memsvc.domain.errors import InvalidRequestError
@@ -22,6 +21,7 @@ from memsvc.engine.context import service
 from memsvc.engine.context.rendering import least_room, most_of
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
+from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
 from tests.unit.engine.conftest import INPROC
 from tests.unit.engine.context.stock import (
     HERE,
