@@ -14,13 +14,10 @@ from pydantic import ValidationError
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.engine.admin.diagnose import Pingable
 from memsvc.ports.blobs import BlobStore
-from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.models import LanguageModel
+from memsvc.ports.models import Embedder, LanguageModel, Reranker, Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.reranker import Reranker
-from memsvc.ports.tokenizer import Tokenizer
 from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.validation_errors import format_validation_error

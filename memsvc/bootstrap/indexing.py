@@ -27,7 +27,7 @@ from memsvc.engine.indexing.vector_side import VectorIndexWriter
 from memsvc.engine.indexing.views import EmbeddingGranularity
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from memsvc.engine.vault.attending import VaultMonitor
 from memsvc.engine.vault.git import CommitForm, GitCommits
 from memsvc.engine.vault.manner import WatchConfig
 from memsvc.engine.vault.repository import Signature
-from memsvc.ports.vault import VaultManifest
+from memsvc.ports.features import VaultManifest
 from memsvc.settings.vault import VaultWatchingSettings
 
 PAGE = 1_000

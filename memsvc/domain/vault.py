@@ -55,7 +55,7 @@ class Entry:
     Attributes:
         memory_id: Whose file it is; empty: it is the transcript of *session_id*.
         digest: The SHA-256 of the file as it was last written or taken back, lower-case hex.
-        revision: The memory's revision that the file says; of a transcript `memsvc.ports.vault.Transcript.stamp`.
+        revision: The memory's revision that the file says; of a transcript `memsvc.ports.features.Transcript.stamp`.
         anchor: `memsvc.domain.vault_layout.Place.anchor` at that time.
     """
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import NamedTuple, Protocol
 
+from memsvc.domain.api_keys import ApiKey
+from memsvc.domain.conflicts import Conflict, ConflictState, Statement
+from memsvc.domain.files import File, FileCategory, FileFilter
+from memsvc.domain.history import Checkpoint, Revision, Tombstone
+from memsvc.domain.memory import FileRef, Memory, Slot
+from memsvc.domain.reminders import Given, Window
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.search import FoundFile
 from memsvc.domain.sessions import (
     Message,
     MessageRecord,
@@ -15,6 +26,7 @@ from memsvc.domain.sessions import (
     SessionState,
     Standing,
 )
+from memsvc.domain.vault import Entry
 
 
 class SessionReads(Protocol):
@@ -93,4 +105,417 @@ class SessionWrites(Protocol):
 
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note which memory sums these messages up."""
+        ...
+
+
+# What the metadata store keeps of statements and conflicts: parts of `memsvc.ports.metadata`.
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatement:
+    """That a memory states something."""
+
+    memory_id: str
+    statement: Statement
+
+
+class ConflictReads(Protocol):
+    """Reading conflicts. Everything is held to *reach*; what lies outside is as if it were not there."""
+
+    def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Conflict]:
+        """Return the conflicts with these ids by id; those not there are left out."""
+        ...
+
+    def page(
+        self, *, reach: Reach, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
+    ) -> list[Conflict]:
+        """Return at most *limit* conflicts in one of *states*, the newest first.
+
+        With a *memory_id* only those of that memory, and with *before* only those whose id is smaller.
+        """
+        ...
+
+
+class ConflictWrites(Protocol):
+    """What a transaction does about statements, conflicts and chains. Owners and projects are whole, exact strings."""
+
+    def find_statements(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
+    ) -> list[StoredStatement]:
+        """Return what ACTIVE memories of the project state about the topics.
+
+        Of each topic at most *limit* statements, those of the newest memories first.
+        """
+        ...
+
+    def add_conflicts(self, conflicts: Sequence[Conflict]) -> None:
+        """Store new conflicts. They go when one of their memories is purged."""
+        ...
+
+    def settle_conflicts(self, conflicts: Sequence[Conflict]) -> None:
+        """Write the newer memory, the values, the state and the resolve time of stored conflicts."""
+        ...
+
+    def get_conflict(self, conflict_id: str, *, reach: Reach) -> Conflict | None:
+        """Return a conflict so that no other transaction changes it before this one ends."""
+        ...
+
+    def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
+        """Return the conflicts of every state in which a memory is the older side, at most *limit*, newest first."""
+        ...
+
+    def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
+        """Return the OPEN conflicts in which one of the memories is either side, by id."""
+        ...
+
+    def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
+        """Return the memories of *owner* whose superseded_by_id is this, in every project and status, by row.
+
+        No other transaction changes them before this one ends.
+        """
+        ...
+
+
+# What the metadata store keeps of reminders: parts of `memsvc.ports.metadata`.
+#
+# A memory with a reminder is listed here while its status is ACTIVE, from the transaction on that writes it so, and until
+# the one that writes it otherwise.
+
+
+class ReminderPlace(NamedTuple):
+    """Where a memory stands in the list of reminders: see `memsvc.domain.reminders.day_number`."""
+
+    day: int
+    row: int
+
+
+class ReminderReads(Protocol):
+    """Reading reminders. Everything is held to *reach*; what lies outside is as if it were not there."""
+
+    def page(self, *, reach: Reach, window: Window, after: ReminderPlace | None, limit: int) -> list[Memory]:
+        """Return at most *limit* memories whose reminders lie in *window*, by place, those after *after*.
+
+        What it takes depends on how many those are, not on how many other memories or reminders there are.
+        """
+        ...
+
+    def given(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+        """Return on which days, not before *since*, and in which slots the reminders of memories were acknowledged.
+
+        By row; a memory without any is left out.
+        """
+        ...
+
+
+class ReminderWrites(Protocol):
+    """What a transaction does about reminders."""
+
+    def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
+        """Note that a reminder was given; return since when that is noted, which is the first time.
+
+        What is noted stays however the memory changes, and goes when it is purged.
+        """
+        ...
+
+
+# Finding files by words, and by who refers to them: parts of `memsvc.ports.features`.
+
+
+class FileSearch(Protocol):
+    """Looking files up by what is known of them."""
+
+    def search(
+        self,
+        terms: Sequence[str],
+        *,
+        reach: Reach,
+        categories: AbstractSet[FileCategory],
+        now: datetime,
+        limit: int,
+    ) -> list[FoundFile]:
+        """Return at most *limit* files of these categories that have one of *terms*, best first, then the newest.
+
+        The score is the mean weight that the file has for *terms*, as `memsvc.text.file_refs.file_terms` gives it.
+        Expired files are not found. Nothing outside of *reach* is found or has an effect.
+        """
+        ...
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
+        ...
+
+    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+        """Return those of *refs* that are files of *owner* of just that category, of any project, and not expired."""
+        ...
+
+
+class FileReferences(Protocol):
+    """The same within a transaction."""
+
+    def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
+        ...
+
+
+# What is kept of files in the metadata store: parts of `memsvc.ports.metadata`. Their bytes: `memsvc.ports.blobs`.
+
+
+class FileReads(FileSearch, Protocol):
+    """Reading what is known of files. What lies outside *reach*, or is expired at *now*, is as if it were not there."""
+
+    def get(self, ids: Sequence[str], *, reach: Reach, now: datetime) -> dict[str, File]:
+        """Return the files with these ids, by id; those not there are left out."""
+        ...
+
+    def page(self, *, reach: Reach, where: FileFilter, now: datetime, before: int | None, limit: int) -> list[File]:
+        """Return at most *limit* files that match, the newest first; *before* is the row of the last one before."""
+        ...
+
+    def of_owner(self, owner: str, *, after: int, limit: int) -> list[File]:
+        """Return at most *limit* files of exactly this owner by row, expired ones too, from the row *after* on."""
+        ...
+
+    def every(self, *, after: int, limit: int) -> list[File]:
+        """Return at most *limit* files of all owners by row, expired ones too, from the row *after* on."""
+        ...
+
+    def expired(self, *, now: datetime, limit: int) -> list[File]:
+        """Return at most *limit* files of all owners that are expired, the first to expire first."""
+        ...
+
+    def referred(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
+        """Return those of *digests* that are the hash of a file that has its content, expired ones too.
+
+        The files of the owner *apart_from* do not count.
+        """
+        ...
+
+
+class FileWrites(FileReferences, Protocol):
+    """Files within a transaction."""
+
+    def get(self, file_id: str, *, reach: Reach) -> File | None:
+        """Return a file, expired or not, so that no other transaction removes it before this one ends."""
+        ...
+
+    def insert(self, file: File) -> File:
+        """Insert a new file; return it with its row.
+
+        Raises:
+            UniquenessRaceError: The id is taken, by whomever.
+            ErasureRunningError: The owner is being erased.
+        """
+        ...
+
+    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+        """Return those of *digests* that are the hash of a file of *owner* that has its content."""
+        ...
+
+    def fill(self, owner: str, sha256: str) -> int:
+        """Note of all files of *owner* with this hash that their content is here; return of how many it was not."""
+        ...
+
+    def delete(self, files: Sequence[File]) -> int:
+        """Remove files by row; return how many were there."""
+        ...
+
+    def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
+        """Return those of *ids* that are ids of files of other owners."""
+        ...
+
+    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
+        """Return the files of *owner* that have these ids, expired ones too, by id."""
+        ...
+
+
+# The part of the metadata store that keeps what the vault knows of its files.
+
+
+@dataclass(frozen=True, slots=True)
+class VaultState:
+    """Which vault the entries are of, and up to which position of the outbox its files follow the store."""
+
+    vault_id: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A session in which something was said.
+
+    Attributes:
+        first_time: When its first message was written.
+        stamp: Microseconds; it grows whenever one of its messages changes.
+        row: Of its first message.
+    """
+
+    scope: Scope
+    first_time: datetime
+    stamp: int
+    row: int
+
+
+class VaultManifest(Protocol):
+    """Entries by path, and what is behind them. Paths that differ in case or composition only are one.
+
+    A memory has at most one entry, and so has the transcript of a session.
+    """
+
+    def state(self) -> VaultState | None:
+        """Return the state; None: there is no vault yet."""
+        ...
+
+    def begin(self, vault_id: str) -> None:
+        """Forget every entry, and begin with a vault of this id at position 0."""
+        ...
+
+    def at(self, paths: Iterable[str]) -> dict[str, Entry]:
+        """Return the entries of these paths by `memsvc.domain.vault_layout.path_key`; unknown ones are left out."""
+        ...
+
+    def of(self, memory_ids: Iterable[str]) -> dict[str, Entry]:
+        """Return the entries of these memories by memory id; those without are left out."""
+        ...
+
+    def of_session(self, scope: Scope) -> Entry | None:
+        """Return the entry of the transcript of the session of *scope*."""
+        ...
+
+    def alike(self, owner: str, digest: str, *, limit: int) -> list[Entry]:
+        """Return at most *limit* entries of an owner's files of this digest, by path."""
+        ...
+
+    def page(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+        """Return at most *limit* entries of an owner, or with None of everybody, by path key, after a path key."""
+        ...
+
+    def count(self, *, owner: str | None) -> int:
+        """Return how many entries there are."""
+        ...
+
+    def record(
+        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+    ) -> None:
+        """Remove the entries of the paths *removed*, set *entries*, and note the position, all of it or nothing.
+
+        An entry takes the place of the one of its path, and of the one of its memory or session.
+        """
+        ...
+
+    def present(self, rows: Sequence[int]) -> list[Memory]:
+        """Return memories as they are, of any owner and status, in any order; unknown ones are left out."""
+        ...
+
+    def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
+        """Return the next *limit* memories, by ascending row, whose entry does not say what they are.
+
+        Those are: that should have a file and have no entry, or one of another revision, and that should have none and
+        have an entry. With *every* all that should have a file are among them; messages of sessions never are.
+        """
+        ...
+
+    def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+        """Return at most *limit* entries whose memory is not there any more, by path key, after a path key."""
+        ...
+
+    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return the owners and projects of those of these memories that were removed for good, but not erased."""
+        ...
+
+    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
+        """Return the next *limit* sessions in which something was said, by the row of their first message."""
+        ...
+
+
+# The parts of the port to the metadata store that look back: revisions, checkpoints, tombstones.
+
+
+class HistoryReads(Protocol):
+    """Reading memories as they were. Everything is held to *reach*, of which a memory never leaves its place.
+
+    A revision is what was known from its update_time until that of the next one. Where clocks ran backwards, the
+    highest revision with an update_time that is not later counts.
+    """
+
+    def revisions(self, memory_id: str, *, reach: Reach, before: int | None, limit: int) -> list[Revision]:
+        """Return the newest *limit* revisions of a memory below *before*, newest first; none of an unknown memory."""
+        ...
+
+    def known_at(self, rows: Sequence[int], moment: datetime, *, reach: Reach) -> dict[int, Memory]:
+        """Return these memories as they were known at *moment*, by row; those not yet there then are left out.
+
+        Access counts and times are those of the end of the revision.
+        """
+        ...
+
+
+class CheckpointReads(Protocol):
+    """Reading checkpoints, and what is left of purged memories."""
+
+    def get(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its whole name."""
+        ...
+
+    def page(self, owner: str, project_id: str, *, after: tuple[datetime, str] | None, limit: int) -> list[Checkpoint]:
+        """Return at most *limit* checkpoints, the newest by create_time first, equal ones by name.
+
+        *after* holds the create_time and name of the last one of the page before.
+        """
+        ...
+
+    def tombstones(self, *, reach: Reach, moment: datetime, after_row: int, limit: int) -> list[Tombstone]:
+        """Return by ascending row the next *limit* memories that were there at *moment* and were purged since."""
+        ...
+
+
+class CheckpointWrites(Protocol):
+    """What a transaction can do about checkpoints."""
+
+    def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
+        """Return a checkpoint by its whole name."""
+        ...
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a new checkpoint.
+
+        Raises:
+            UniquenessRaceError: The name is taken.
+        """
+        ...
+
+
+# The part of the metadata store that holds API keys (requirement G5).
+
+
+class KeyReads(Protocol):
+    """Reading keys. Every read sees all that was committed before it began, by whichever process."""
+
+    def get(self, key_id: str) -> ApiKey | None:
+        """Return the key with this id, whatever its state, or None."""
+        ...
+
+    def page(self, *, after: str, limit: int, alive_at: datetime | None) -> Sequence[ApiKey]:
+        """Return the next *limit* keys after the id *after* (empty: from the first), by id.
+
+        With *alive_at* only those that are neither revoked nor expired at that moment.
+        """
+        ...
+
+    def are_there(self) -> bool:
+        """Return whether a key was ever added: revoked and expired ones count, and a key is never removed."""
+        ...
+
+
+class KeyWrites(Protocol):
+    """What a transaction does about keys."""
+
+    def add_key(self, key: ApiKey) -> None:
+        """Add a key with an id that no other has."""
+        ...
+
+    def revoke_key(self, key_id: str, moment: datetime) -> ApiKey | None:
+        """Revoke a key as of *moment*, unless it was revoked before, and return it as it is now; None: there is none.
+
+        It stays, so that it can be told later who had it.
+        """
         ...

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import Json
@@ -65,4 +68,117 @@ class LanguageModel(Protocol):
 
     def ping(self) -> None:
         """Return when the model's service answers, or raise BackendUnavailableError."""
+        ...
+
+
+# The port to an embedding model.
+
+
+Vector: TypeAlias = npt.NDArray[np.float32]
+"""One vector, shape (dimension,)."""
+Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Several vectors, shape (count, dimension)."""
+
+
+class Embedder(Protocol):
+    """Turns text into vectors of unit length whose dot product says how near two meanings are.
+
+    Safe to call from several threads; the same text must give the same vector.
+    """
+
+    @property
+    def model(self) -> str:
+        """Name the vector space: two embedders with the same model give comparable vectors."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Return the length of every vector."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts that are to be found, one row for each, in order. No texts: shape (0, dimension).
+
+        A query may be embedded meanwhile: the embedder must not make it wait for the whole of *texts*.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a text that is searched with.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+        """
+        ...
+
+    def ping(self) -> None:
+        """Return when the model answers, or raise BackendUnavailableError."""
+        ...
+
+
+# The port to a reranker: a model that reads a query and a text together and says how well they fit.
+
+
+class Reranker(Protocol):
+    """Scores texts against a query. Safe to call from several threads; the same input gives the same scores."""
+
+    @property
+    def name(self) -> str:
+        """Name the model."""
+        ...
+
+    def rerank(self, query: str, texts: Sequence[str], *, deadline: Deadline) -> list[float]:
+        """Return one score for each of *texts*, in their order: 0 (has nothing to do with it) to 1 (answers it).
+
+        A score depends on the query and its own text alone, not on the other texts. No texts: no scores.
+
+        Raises:
+            DeadlineExceededError: The deadline passed first.
+            BackendUnavailableError: The model cannot be reached.
+            BackendClosedError: The reranker was closed.
+        """
+        ...
+
+    def ping(self) -> None:
+        """Return when the model answers, or raise BackendUnavailableError."""
+        ...
+
+
+# The port to a tokenizer: how many tokens of a language model a text takes.
+
+
+class Tokenizer(Protocol):
+    """Counts tokens. Safe to call from several threads; the same text always gives the same number.
+
+    Tokens of a joined text need not be the sum of its parts': whoever must hold a budget exactly counts what is sent.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name the vocabulary: counts of tokenizers with the same name are comparable."""
+        ...
+
+    @property
+    def adds_up(self) -> bool:
+        """Tell whether lines cost together what they cost alone.
+
+        That is: texts that end with a newline, each followed by one that begins with "-", "#", "<" or a letter.
+        """
+        ...
+
+    def count(self, text: str) -> int:
+        """Return how many tokens *text* takes: 0 for an empty text, never negative, whatever the text holds.
+
+        Nothing in a text has a special meaning: "<|endoftext|>" is counted as the characters it is made of.
+
+        Raises:
+            BackendUnavailableError: The tokenizer cannot be reached.
+        """
+        ...
+
+    def ping(self) -> None:
+        """Return when the tokenizer answers, or raise BackendUnavailableError."""
         ...

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from memsvc.domain.conflicts import Conflict
+from memsvc.domain.diagnostics import Part
+from memsvc.domain.index_entries import Chunk
+from memsvc.domain.maintenance import Area
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.sessions import Session
+from memsvc.domain.user_data import Erasure
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +147,336 @@ class StoreMoves(Protocol):
         Raises:
             MoveRefusedError: Nothing was moved there; or the target was written to since, and *changes* are to be kept.
         """
+        ...
+
+
+# The part of the metadata store that finds what upkeep is due, of every owner. It only reads.
+
+
+ScanPosition: TypeAlias = tuple[int, ...]
+"""Where a memory stands in one of these lists; it means something to the store alone. Empty: before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A memory that upkeep may be due of, without what it says.
+
+    Attributes:
+        place: Where it stands in the list it came from.
+        content_bytes: The size of its content in UTF-8.
+    """
+
+    row: int
+    memory_id: str
+    scope: Scope
+    place: ScanPosition
+    work_in_progress: bool
+    content_bytes: int
+
+
+class UpkeepReads(Protocol):
+    """Lists of ACTIVE memories that lie in an area, none of layer or tier CORE, at most *limit* after a place.
+
+    Each is read by an index that holds little else. Equal ones are in the order of rows.
+    """
+
+    def expired(self, area: Area, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+        """Return those whose expire_time is not after *at*, the first to expire first."""
+        ...
+
+    def read_often(self, area: Area, *, least: int, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+        """Return those of layer SHORT_TERM that were read *least* times or more, the least often read first.
+
+        They were last changed before *at* and do not expire by then; not work in progress, and not messages.
+        """
+        ...
+
+    def unread(self, area: Area, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+        """Return those of layer LONG_TERM that were neither read nor changed at or after *since*.
+
+        Those never read come first, then those read the longest ago.
+        """
+        ...
+
+    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
+        """Return the owners whose LONG_TERM memories hold more bytes of content, and by how many more.
+
+        Those changed at or after *at*, and those that `unread` returns, do not count. All projects of the owners do,
+        whatever the area. It looks at all memories that may be archived, once.
+        """
+        ...
+
+    def least_useful(
+        self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
+    ) -> list[Waiting]:
+        """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
+
+        That is the least important, of those the least often read, of those the oldest; not what `unread` returns.
+        """
+        ...
+
+
+# The part of the metadata store that lets one of several processes do what must not be done twice at once.
+
+
+class Leases(Protocol):
+    """Names that one holder at a time has, until it lets go or its time is over. Shared by all who open the store."""
+
+    def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
+        """Give *name* to *holder* until then, and return True; False: another has it at *now*, and nothing is changed.
+
+        A holder may take again what it has, which moves its end. Of several who take at the same time one succeeds.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        ...
+
+    def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
+        """Take *name* from *holder*, if it has it, and remember when its work *ended* (None: it was not finished)."""
+        ...
+
+    def last_end(self, name: str) -> datetime | None:
+        """Return when work under *name* was finished last, whoever did it; None: never."""
+        ...
+
+
+# The part of the metadata store that finds daily logs (requirement M18) which have grown old.
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """The last log that was looked at: key and row. Logs are in the order of both."""
+
+    key: str = ""
+    row: int = 0
+
+
+class LogReads(Protocol):
+    """Reading daily logs of everybody."""
+
+    def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
+        """Return the next *limit* ACTIVE memories of *area* whose key begins with "daily/" and is less than *before*.
+
+        They are ordered by key, equal ones by row. What it takes depends on how many ACTIVE daily logs there are, not
+        on how many other memories.
+        """
+        ...
+
+
+# What the metadata store tells, and mends, of its own consistency: parts of `memsvc.ports.metadata`.
+
+
+@dataclass(frozen=True, slots=True)
+class RowCursor:
+    """An owner and one of their projects."""
+
+    owner: str
+    project_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """Whether what is kept beside a memory is all there: the pieces of its content, and its terms."""
+
+    has_chunks: bool
+    has_terms: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRow:
+    """What is left of a memory that is gone: its row, and the owner where that is known."""
+
+    row: int
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A message whose memory is not there (then *memory_id* is empty), or else whose session is not."""
+
+    row: int
+    owner: str
+    project_id: str
+    memory_id: str
+
+
+class IntegrityReads(Protocol):
+    """Reading what is wrong. A reach holds it to one owner and some projects; None stands for all, and for nobody's.
+
+    Lists are bounded and ordered, so that whoever asks again after the last one gets the rest.
+    """
+
+    def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
+        """Return the next *limit* places that have memories or sessions, by owner, then project."""
+        ...
+
+    def known_ids(self, owner: str, ids: Sequence[str]) -> set[str]:
+        """Return those of *ids* that are memories of exactly this owner, of any project and status."""
+        ...
+
+    def kept(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
+        """Return by row what is kept beside these memories, as they are stored; those not there are left out."""
+        ...
+
+    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
+        """Return the next *limit* rows after *after* of which a part is left though the memory is gone, ascending.
+
+        With an owner only those that are known to be that owner's: chunks, vectors and revisions are nobody's.
+        """
+        ...
+
+    def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
+        """Return the next *limit* messages after row *after* that lack their memory or session, by row."""
+        ...
+
+    def emptied_sessions(self, *, reach: Reach | None, after: int, limit: int) -> list[Session]:
+        """Return the next *limit* sessions after row *after* that have had messages and have none now, by row."""
+        ...
+
+    def dangling_conflicts(self, *, reach: Reach | None, after: str, limit: int) -> list[Conflict]:
+        """Return the next *limit* conflicts after the id *after* that lack a memory of the same owner, by id."""
+        ...
+
+
+class IntegrityWrites(Protocol):
+    """Mending, in a transaction. What is right meanwhile is left alone."""
+
+    def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
+        """Write anew what is kept beside a memory that is stored just so: terms and chunks (none, or two and more)."""
+        ...
+
+    def discard_remains(self, part: Part, rows: Sequence[int]) -> int:
+        """Remove what is left of memories that are gone; return of how many there was something."""
+        ...
+
+    def discard_messages(self, rows: Sequence[int]) -> int:
+        """Remove messages that lack their memory or session; return how many."""
+        ...
+
+    def discard_conflicts(self, conflicts: Sequence[Conflict]) -> int:
+        """Remove conflicts that lack a memory; return how many."""
+        ...
+
+
+# What the metadata store does to be copied while it is used: a part of `memsvc.ports.metadata`.
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How much of a copy is written, in parts of no particular size; *total* may grow.
+
+    Attributes:
+        counts: What the copy holds, by what it is; empty until the end.
+    """
+
+    done: int
+    total: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class StoreCopies(Protocol):
+    """Copying the store as a whole."""
+
+    def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
+        """Write the state of one moment into files in *directory*, which is there and empty; writes go on meanwhile.
+
+        A store that is opened in a directory with these files holds that state. When the iteration ends early, what
+        was written is of no use. At its end all is safe on the disk.
+
+        Raises:
+            CapabilityMissingError: The store cannot be copied so.
+            BackendUnavailableError: The store cannot be read, or the directory not written.
+        """
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """Count what is stored, of all owners, by what it is: "memories", "sessions" and others."""
+        ...
+
+    def renew(self) -> None:
+        """Give the data a name that no other store has, since they are a copy: see `ChangeFeed.identity`."""
+        ...
+
+
+# What the metadata store does to forget a user: parts of `memsvc.ports.metadata`.
+
+
+class ErasureReads(Protocol):
+    """Looking for what is left of owners."""
+
+    def find(self, owner: str) -> Erasure | None:
+        """Return the latest erasure of *owner* that is not forgotten yet."""
+        ...
+
+    def running(self) -> list[Erasure]:
+        """Return the erasures that were begun and have not ended."""
+        ...
+
+    def traces(self, owner: str) -> dict[str, int]:
+        """Count what is stored of *owner* in each table that holds anything of owners, by the table's name."""
+        ...
+
+    def projects(self, owner: str) -> list[str]:
+        """Return the projects in which anything of *owner* is stored."""
+        ...
+
+    def is_elsewhere(self, text: str) -> bool:
+        """Return whether the content of any memory, of any owner and revision, holds *text*. It reads them all."""
+        ...
+
+    def is_part_of_others(self, owner: str) -> bool:
+        """Return whether the name of another owner, of whom anything is stored, has that of *owner* within it."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """Return the files, of this machine, in which what was removed may stay until `rewrite`; often there are none.
+
+        Some of them may not be there.
+        """
+        ...
+
+    def settle(self) -> bool:
+        """Bring what was removed out of the files that hold the log of changes; return whether that was possible.
+
+        It is not while a reader looks at an older state.
+        """
+        ...
+
+    def rewrite(self) -> None:
+        """Write the data anew, without what was removed; others cannot write meanwhile."""
+        ...
+
+
+class ErasureWrites(Protocol):
+    """What a transaction does about erasures.
+
+    While an erasure of an owner runs, and in transactions whose work was begun before it ended, nothing new of the
+    owner can be stored: every write of this transaction that would raises ErasureRunningError.
+    """
+
+    def begin_erasure(self, erasure: Erasure) -> None:
+        """Note that an erasure is begun, in the place of an earlier one of the owner."""
+        ...
+
+    def end_erasure(self, erasure: Erasure) -> None:
+        """Note that an erasure has ended; of the owner no more is kept than a digest."""
+        ...
+
+    def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
+        """Remove memories of *owner* with all that is stored of them, and embeddings by the digests of their texts.
+
+        The outbox says that they are gone, and no tombstone is left. Returns how much was removed by table.
+        """
+        ...
+
+    def erase_rest(self, owner: str, *, limit: int) -> Mapping[str, int]:
+        """Remove at most *limit* rows of each other table of *owner*; return how many by table, nothing at the end.
+
+        Changes in the outbox stay, but no longer say whose they are or of what.
+        """
+        ...
+
+    def set_began(self, moment: int) -> None:
+        """Say when the work that follows was begun, in microseconds; 0: now."""
         ...

@@ -11,7 +11,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import DerivedIndex, Generation
-from memsvc.ports.embedder import Vector
+from memsvc.ports.models import Vector
 
 
 @dataclass(frozen=True, slots=True)

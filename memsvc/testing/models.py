@@ -1,4 +1,4 @@
-"""The contract of `memsvc.ports.embedder.Embedder`."""
+"""The contract of `memsvc.ports.models.Embedder`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 
 PASSAGES = (
     "Anna lives in Lisbon and works at the harbour.",

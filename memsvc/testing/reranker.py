@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
-from memsvc.ports.reranker import Reranker
+from memsvc.ports.models import Reranker
 
 QUERIES: Sequence[tuple[str, str, str]] = (
     ("Where does Anna live?", "Anna live in Lisbon, she does.", "The train leaves at nine."),

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Status
-from memsvc.ports.changes import ChangePage
+from memsvc.ports.change_feed import ChangePage
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -13,7 +13,7 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement, Va
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
-from memsvc.ports.conflicts import StoredStatement
+from memsvc.ports.features import StoredStatement
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW

@@ -9,8 +9,8 @@ from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Keyword, Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session
-from memsvc.ports.integrity import LostMessage, RowCursor, StoredRow
 from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.operations import LostMessage, RowCursor, StoredRow
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict

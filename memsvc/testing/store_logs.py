@@ -5,8 +5,8 @@ from __future__ import annotations
 from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
-from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.operations import LogPlace
 from memsvc.testing import factories
 from memsvc.testing.store_harness import OWNER, StoreSeams, insert
 

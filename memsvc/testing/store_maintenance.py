@@ -13,7 +13,7 @@ import pytest
 from memsvc.domain.maintenance import EVERYBODY, Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.upkeep import ScanPosition, UpkeepReads, Waiting
+from memsvc.ports.operations import ScanPosition, UpkeepReads, Waiting
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, revise

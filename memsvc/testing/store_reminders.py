@@ -11,8 +11,8 @@ from typing import Any
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 from memsvc.domain.reminders import day_number, window
+from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.reminders import ReminderPlace
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise

@@ -16,8 +16,7 @@ from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, 
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision, said_by
-from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
-from memsvc.ports.transfer import Restored
+from memsvc.ports.metadata import MetadataStore, Record, Restored, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict

@@ -13,8 +13,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_layout import path_key
+from memsvc.ports.features import Transcript, VaultState
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.vault import Transcript, VaultState
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import OWNER, StoreSeams, insert, purge, revise

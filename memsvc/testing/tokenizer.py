@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 
 TEXTS: Sequence[str] = (
     "Anna moves to Lisbon in March.",

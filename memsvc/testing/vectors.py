@@ -15,7 +15,7 @@ from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation
-from memsvc.ports.embedder import Vector
+from memsvc.ports.models import Vector
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from tests.bench.loads import undisturbed
 from tests.bench.samples import Sample

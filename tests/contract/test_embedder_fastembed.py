@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract

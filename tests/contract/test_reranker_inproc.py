@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from memsvc.ports.models import Reranker
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.reranker import Reranker
 from memsvc.testing.factories import NOW
 from memsvc.testing.reranker import RerankerContract
 from memsvc_backends.in_memory import RERANKER

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
+from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.tokenizer import Tokenizer
 from memsvc.testing.factories import NOW
 from memsvc.testing.tokenizer import TokenizerContract
 from memsvc_backends.bpe import BPE, BpeSettings

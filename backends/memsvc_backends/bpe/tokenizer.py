@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from memsvc.domain.errors import BackendClosedError
+from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc.ports.tokenizer import Tokenizer
 from memsvc_backends.bpe.settings import BpeSettings
 
 NAME = "bpe"
@@ -22,7 +22,7 @@ class _Encoding(Protocol):
 
 
 class BpeTokenizer:
-    """`memsvc.ports.tokenizer.Tokenizer`: a loaded vocabulary is only read, so threads may share it."""
+    """`memsvc.ports.models.Tokenizer`: a loaded vocabulary is only read, so threads may share it."""
 
     adds_up = True
     """The vocabularies cut after a newline that no white space follows."""

@@ -9,7 +9,7 @@ import numpy as np
 from fastembed import TextEmbedding
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.embedder import Vector, Vectors
+from memsvc.ports.models import Vector, Vectors
 from memsvc_backends.fastembed.models import NAME
 from memsvc_backends.fastembed.settings import FastembedSettings
 

@@ -11,7 +11,7 @@ from memsvc_backends.in_memory.state import State
 
 
 class InprocKeyReads:
-    """`memsvc.ports.keys.KeyReads`."""
+    """`memsvc.ports.features.KeyReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -37,7 +37,7 @@ class InprocKeyReads:
 
 
 class InprocKeyWrites:
-    """`memsvc.ports.keys.KeyWrites`, on the state of a transaction."""
+    """`memsvc.ports.features.KeyWrites`, on the state of a transaction."""
 
     state: State
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.ports.changes import ChangePage, LoggedChange
+from memsvc.ports.change_feed import ChangePage, LoggedChange
 from memsvc_backends.in_memory.state import State
 
 
 class InprocChangeFeed:
-    """`memsvc.ports.changes.ChangeFeed`."""
+    """`memsvc.ports.change_feed.ChangeFeed`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read what *state* returns."""

@@ -8,12 +8,12 @@ from dataclasses import replace
 from memsvc.domain.conflicts import Conflict, ConflictState
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
-from memsvc.ports.conflicts import StoredStatement
+from memsvc.ports.features import StoredStatement
 from memsvc_backends.in_memory.state import State
 
 
 class InprocConflictReads:
-    """`memsvc.ports.conflicts.ConflictReads`."""
+    """`memsvc.ports.features.ConflictReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -39,7 +39,7 @@ class InprocConflictReads:
 
 
 class InprocConflictWrites:
-    """`memsvc.ports.conflicts.ConflictWrites`, on the state of a transaction."""
+    """`memsvc.ports.features.ConflictWrites`, on the state of a transaction."""
 
     state: State
     refuse_erased: Callable[[Iterable[str]], None]

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
 NAME = "inproc"

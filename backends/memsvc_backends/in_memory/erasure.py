@@ -7,12 +7,12 @@ from pathlib import Path
 
 from memsvc.domain.errors import CapabilityMissingError
 from memsvc.domain.user_data import Erasure, owner_digest
-from memsvc.ports.backup import CopyProgress
+from memsvc.ports.operations import CopyProgress
 from memsvc_backends.in_memory.state import State
 
 
 class InprocErasureReads:
-    """`memsvc.ports.erasing.ErasureReads`."""
+    """`memsvc.ports.operations.ErasureReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Look into the state that *state* returns."""
@@ -80,7 +80,7 @@ class InprocErasureReads:
 
 
 class InprocStoreCopies:
-    """`memsvc.ports.backup.StoreCopies`: nothing outlives this store, so there is nothing to copy."""
+    """`memsvc.ports.operations.StoreCopies`: nothing outlives this store, so there is nothing to copy."""
 
     def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
         """Refuse.

@@ -15,7 +15,7 @@ from memsvc_backends.in_memory.state import State
 
 
 class InprocFileSearch:
-    """`memsvc.ports.file_finding.FileSearch`."""
+    """`memsvc.ports.features.FileSearch`."""
 
     _state: Callable[[], State]
 

@@ -15,7 +15,7 @@ from memsvc_backends.in_memory.state import State
 
 
 class InprocFileReads(InprocFileSearch):
-    """`memsvc.ports.files.FileReads`."""
+    """`memsvc.ports.features.FileReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -58,7 +58,7 @@ class InprocFileReads(InprocFileSearch):
 
 
 class InprocFileWrites:
-    """`memsvc.ports.files.FileWrites`, on the state of a transaction."""
+    """`memsvc.ports.features.FileWrites`, on the state of a transaction."""
 
     def __init__(
         self, state: State, race: Callable[[], NoReturn], refuse_erased: Callable[[Iterable[str]], None]

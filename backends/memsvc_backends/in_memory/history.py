@@ -12,7 +12,7 @@ from memsvc_backends.in_memory.state import State, is_within
 
 
 class InprocHistoryReads:
-    """`memsvc.ports.history.HistoryReads`."""
+    """`memsvc.ports.features.HistoryReads`."""
 
     _state: Callable[[], State]
 
@@ -41,7 +41,7 @@ class InprocHistoryReads:
 
 
 class InprocCheckpoints:
-    """`memsvc.ports.history.CheckpointReads`."""
+    """`memsvc.ports.features.CheckpointReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""

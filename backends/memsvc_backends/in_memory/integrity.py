@@ -11,12 +11,12 @@ from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session
-from memsvc.ports.integrity import LostMessage, OrphanRow, RowCursor, StoredRow
+from memsvc.ports.operations import LostMessage, OrphanRow, RowCursor, StoredRow
 from memsvc_backends.in_memory.state import State
 
 
 class InprocIntegrityReads:
-    """`memsvc.ports.integrity.IntegrityReads`."""
+    """`memsvc.ports.operations.IntegrityReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -79,7 +79,7 @@ class InprocIntegrityReads:
 
 
 class InprocIntegrityWrites:
-    """`memsvc.ports.integrity.IntegrityWrites`, on the state of a transaction."""
+    """`memsvc.ports.operations.IntegrityWrites`, on the state of a transaction."""
 
     state: State
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from memsvc.domain.clock import to_micros
 from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.ports.upkeep import ScanPosition, Waiting
+from memsvc.ports.operations import ScanPosition, Waiting
 from memsvc_backends.in_memory.state import State
 
 
 class InprocUpkeepReads:
-    """`memsvc.ports.upkeep.UpkeepReads`."""
+    """`memsvc.ports.operations.UpkeepReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -83,7 +83,7 @@ class InprocUpkeepReads:
 
 
 class InprocLeases:
-    """`memsvc.ports.leases.Leases`."""
+    """`memsvc.ports.operations.Leases`."""
 
     def __init__(self, state: Callable[[], State], change: Callable[[Callable[[State], int]], int]) -> None:
         """Read what *state* returns, and change it by *change*."""

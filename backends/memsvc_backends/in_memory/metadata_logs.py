@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.memory_keys import DAILY
-from memsvc.ports.logs import LogPlace
+from memsvc.ports.operations import LogPlace
 from memsvc_backends.in_memory.state import State
 
 
 class InprocLogs:
-    """`memsvc.ports.logs.LogReads`."""
+    """`memsvc.ports.operations.LogReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""

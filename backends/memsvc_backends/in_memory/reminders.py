@@ -8,12 +8,12 @@ from datetime import date, datetime
 from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Given, Window, day_number, reminds
 from memsvc.domain.scope import Reach
-from memsvc.ports.reminders import ReminderPlace
+from memsvc.ports.features import ReminderPlace
 from memsvc_backends.in_memory.state import State, is_within
 
 
 class InprocReminderReads:
-    """`memsvc.ports.reminders.ReminderReads`."""
+    """`memsvc.ports.features.ReminderReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -46,7 +46,7 @@ class InprocReminderReads:
 
 
 class InprocReminderWrites:
-    """`memsvc.ports.reminders.ReminderWrites`, on the state of a transaction."""
+    """`memsvc.ports.features.ReminderWrites`, on the state of a transaction."""
 
     state: State
 

@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, closing
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
+from memsvc.ports.models import Reranker
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc.ports.reranker import Reranker
 
 NAME = "inproc reranker"
 _WORD = re.compile(r"[^\W_\u2e80-\uffef]+|[\u2e80-\uffef]")
 
 
 class InprocReranker:
-    """`memsvc.ports.reranker.Reranker`: words count each once, a Chinese character is a word."""
+    """`memsvc.ports.models.Reranker`: words count each once, a Chinese character is a word."""
 
     name = "inproc/words"
 

@@ -18,8 +18,8 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import MessageRecord, Session
 from memsvc.domain.user_data import Erasure
 from memsvc.domain.vault import Entry
+from memsvc.ports.features import VaultState
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
-from memsvc.ports.vault import VaultState
 
 Name = tuple[str, str, str] | tuple[str, ContentName]
 """What only one memory may have: owner, project and key, or owner and content."""

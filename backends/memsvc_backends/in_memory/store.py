@@ -8,25 +8,19 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.backup import StoreCopies
-from memsvc.ports.change_feed import EmbeddingCache, IndexFeed
-from memsvc.ports.changes import ChangeFeed
-from memsvc.ports.conflicts import ConflictReads
-from memsvc.ports.erasing import ErasureReads
-from memsvc.ports.features import SessionReads
-from memsvc.ports.files import FileReads
-from memsvc.ports.history import CheckpointReads
-from memsvc.ports.integrity import IntegrityReads
-from memsvc.ports.keys import KeyReads
-from memsvc.ports.leases import Leases
-from memsvc.ports.logs import LogReads
-from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
-from memsvc.ports.operations import StoreMoves
+from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed
+from memsvc.ports.features import (
+    CheckpointReads,
+    ConflictReads,
+    FileReads,
+    KeyReads,
+    ReminderReads,
+    SessionReads,
+    VaultManifest,
+)
+from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction, UserReads
+from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogReads, StoreCopies, StoreMoves, UpkeepReads
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc.ports.reminders import ReminderReads
-from memsvc.ports.transfer import UserReads
-from memsvc.ports.upkeep import UpkeepReads
-from memsvc.ports.vault import VaultManifest
 from memsvc_backends.in_memory.api_keys import InprocKeyReads
 from memsvc_backends.in_memory.change_log import InprocChangeFeed
 from memsvc_backends.in_memory.conflicts import InprocConflictReads

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc.ports.tokenizer import Tokenizer
 from memsvc.text.token_estimate import count_tokens
 
 
 class EstimatingTokenizer:
-    """`memsvc.ports.tokenizer.Tokenizer`: four bytes a token, a Chinese character one; see `count_tokens`."""
+    """`memsvc.ports.models.Tokenizer`: four bytes a token, a Chinese character one; see `count_tokens`."""
 
     name = "estimate"
     adds_up = False

@@ -15,8 +15,7 @@ from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import message_state
-from memsvc.ports.features import SessionWrites
-from memsvc.ports.files import FileWrites
+from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.in_memory.api_keys import InprocKeyWrites
 from memsvc_backends.in_memory.conflicts import InprocConflictWrites

@@ -16,14 +16,13 @@ from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Erasure, RecordKind, Stored, StoredRevision, owner_digest
-from memsvc.ports.metadata import Record
-from memsvc.ports.transfer import Restored, UserSnapshot
+from memsvc.ports.metadata import Record, Restored, UserSnapshot
 from memsvc_backends.in_memory.erasure import InprocErasureReads
 from memsvc_backends.in_memory.state import State
 
 
 class InprocUserReads:
-    """`memsvc.ports.transfer.UserReads`."""
+    """`memsvc.ports.metadata.UserReads`."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """Read from the state that *state* returns."""
@@ -36,7 +35,7 @@ class InprocUserReads:
 
 
 class InprocUserSnapshot:
-    """`memsvc.ports.transfer.UserSnapshot`."""
+    """`memsvc.ports.metadata.UserSnapshot`."""
 
     def __init__(self, state: State, owner: str) -> None:
         """Read of *owner* in *state*."""
@@ -97,7 +96,7 @@ class InprocUserSnapshot:
 
 
 class InprocTransferWrites:
-    """`memsvc.ports.transfer.TransferWrites` and `memsvc.ports.erasing.ErasureWrites`, on a state of its own."""
+    """`memsvc.ports.metadata.TransferWrites` and `memsvc.ports.operations.ErasureWrites`, on a state of its own."""
 
     state: State
     _time: int

@@ -9,12 +9,12 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_layout import ABSENT, is_said, path_key
-from memsvc.ports.vault import Transcript, VaultState
+from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.in_memory.state import State
 
 
 class InprocVaultBook:
-    """`memsvc.ports.vault.VaultManifest`."""
+    """`memsvc.ports.features.VaultManifest`."""
 
     def __init__(self, state: Callable[[], State], change: Callable[[Callable[[State], int]], int]) -> None:
         """Read what *state* returns, and write by *change*."""

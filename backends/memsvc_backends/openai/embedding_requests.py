@@ -13,7 +13,7 @@ from typing import Any
 import openai
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.embedder import Vectors
+from memsvc.ports.models import Vectors
 from memsvc.text.token_estimate import count_tokens
 from memsvc_backends.openai.client import refuse_when_closed
 from memsvc_backends.openai.errors import NAME, problem_of

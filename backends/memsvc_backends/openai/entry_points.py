@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memsvc.ports.embedder import Embedder
-from memsvc.ports.models import LanguageModel
+from memsvc.ports.models import Embedder, LanguageModel
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings, OpenAiLanguageModelSettings
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.embedder import Vector, Vectors
+from memsvc.ports.models import Vector, Vectors
 from memsvc_backends.openai.errors import NAME
 
 

@@ -14,7 +14,7 @@ from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
 from memsvc.domain.errors import DimensionMismatchError
-from memsvc.ports.embedder import Vector
+from memsvc.ports.models import Vector
 from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.postgres_index.attributes import DEFINITIONS, NAMES, TYPES, values_of
 from memsvc_backends.postgres_index.connections import Connection

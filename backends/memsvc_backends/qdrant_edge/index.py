@@ -12,9 +12,9 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Generation, Listed
-from memsvc.ports.embedder import Vector
-from memsvc.ports.hits import Hits
+from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc_backends.qdrant_common.filters import SEALED, Condition, filter_of

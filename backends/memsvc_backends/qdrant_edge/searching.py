@@ -13,8 +13,8 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
-from memsvc.ports.embedder import Vector
-from memsvc.ports.hits import Hits
+from memsvc.ports.candidates import Hits
+from memsvc.ports.models import Vector
 from memsvc_backends.qdrant_common.filters import Condition, filter_of
 from memsvc_backends.qdrant_common.points import require_dimension, vector_bytes
 from memsvc_backends.qdrant_edge.child_process import Exchange

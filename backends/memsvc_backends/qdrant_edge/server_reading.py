@@ -10,8 +10,8 @@ from qdrant_client import models
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
+from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Listed
-from memsvc.ports.hits import Hits
 from memsvc_backends.qdrant_common.points import FINGERPRINT
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
 from memsvc_backends.qdrant_server.generations import Generations, Live, Manifest

@@ -23,7 +23,7 @@ from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.hits import Hits
+from memsvc.ports.candidates import Hits
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_edge.server_manifest import lexical_manifest, lexical_text

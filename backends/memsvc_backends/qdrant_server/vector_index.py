@@ -19,8 +19,8 @@ from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
-from memsvc.ports.embedder import Vector
-from memsvc.ports.hits import Hits
+from memsvc.ports.candidates import Hits
+from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.qdrant_common.points import require_dimension

@@ -22,7 +22,7 @@ _C = api_keys.c
 
 
 class SqlKeyReads:
-    """`memsvc.ports.keys.KeyReads`."""
+    """`memsvc.ports.features.KeyReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -49,7 +49,7 @@ class SqlKeyReads:
 
 
 class SqlKeyWrites(WriteSession):
-    """`memsvc.ports.keys.KeyWrites`, on the connection of a transaction."""
+    """`memsvc.ports.features.KeyWrites`, on the connection of a transaction."""
 
     def add_key(self, key: ApiKey) -> None:
         """Insert a key."""

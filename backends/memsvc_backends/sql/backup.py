@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.fsync import sync
-from memsvc.ports.backup import CopyProgress
+from memsvc.ports.operations import CopyProgress
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.errors import BACKEND
 from memsvc_backends.sql.file_tables import files
@@ -34,7 +34,7 @@ class _StoppedError(Exception):
 
 
 class SqlStoreCopies:
-    """`memsvc.ports.backup.StoreCopies`, by SQLite's online backup out of a snapshot: writers are in nobody's way."""
+    """`memsvc.ports.operations.StoreCopies`, by SQLite's online backup out of a snapshot: writers are in nobody's way."""
 
     def __init__(self, database: Database, name: str) -> None:
         """Copy *database* to files called *name*."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.ports.changes import ChangePage, LoggedChange
+from memsvc.ports.change_feed import ChangePage, LoggedChange
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
@@ -25,7 +25,7 @@ _COLUMNS = tuple(
 
 
 class SqlChangeFeed:
-    """`memsvc.ports.changes.ChangeFeed`."""
+    """`memsvc.ports.change_feed.ChangeFeed`."""
 
     def __init__(self, database: Database) -> None:
         """Read from a *database* that is up to date."""

@@ -20,7 +20,7 @@ _TOMBSTONE = (_T.row, _T.memory_id, _T.project_id, _T.session_id, _T.create_time
 
 
 class SqlCheckpoints:
-    """`memsvc.ports.history.CheckpointReads`."""
+    """`memsvc.ports.features.CheckpointReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""

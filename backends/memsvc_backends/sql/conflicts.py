@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement
 from memsvc.domain.scope import Reach
-from memsvc.ports.conflicts import StoredStatement
+from memsvc.ports.features import StoredStatement
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.errors import translate
@@ -33,7 +33,7 @@ _RULE, _CREATED, _STATE, _RESOLVED = 5, 9, 10, 11
 
 
 class SqlConflictReads:
-    """`memsvc.ports.conflicts.ConflictReads`."""
+    """`memsvc.ports.features.ConflictReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -62,7 +62,7 @@ class SqlConflictReads:
 
 
 class SqlConflictWrites(WriteSession):
-    """`memsvc.ports.conflicts.ConflictWrites`, on the connection of a transaction."""
+    """`memsvc.ports.features.ConflictWrites`, on the connection of a transaction."""
 
     refuse_erased: Callable[[Iterable[str]], None]
 

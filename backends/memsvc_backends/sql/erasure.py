@@ -33,7 +33,7 @@ _BESIDE = tuple(table for table in metadata.sorted_tables if "row" in table.c an
 
 
 class SqlErasureReads:
-    """`memsvc.ports.erasing.ErasureReads`."""
+    """`memsvc.ports.operations.ErasureReads`."""
 
     def __init__(self, database: Database, forget: Callable[[], None]) -> None:
         """Look into *database*; *forget* drops what is kept in memory of what it held."""
@@ -107,7 +107,7 @@ class SqlErasureReads:
 
 
 class SqlErasureWrites(WriteSession):
-    """`memsvc.ports.erasing.ErasureWrites`."""
+    """`memsvc.ports.operations.ErasureWrites`."""
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
         """Work on a connection that is in a transaction."""

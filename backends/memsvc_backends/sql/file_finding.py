@@ -29,7 +29,7 @@ _SCALE = 1_000_000_000
 
 
 class SqlFileSearch:
-    """`memsvc.ports.file_finding.FileSearch`."""
+    """`memsvc.ports.features.FileSearch`."""
 
     _database: Database
 

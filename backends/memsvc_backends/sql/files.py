@@ -24,7 +24,7 @@ from memsvc_backends.sql.row_writer import insert_many
 
 
 class SqlFileReads(SqlFileSearch):
-    """`memsvc.ports.files.FileReads`."""
+    """`memsvc.ports.features.FileReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -70,7 +70,7 @@ class SqlFileReads(SqlFileSearch):
 
 
 class SqlFileWrites:
-    """`memsvc.ports.files.FileWrites`, on a connection that is in a transaction."""
+    """`memsvc.ports.features.FileWrites`, on a connection that is in a transaction."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ _ROW_AT = MEMORY_COLUMNS.index(memories.c.row)
 
 
 class SqlHistoryReads:
-    """`memsvc.ports.history.HistoryReads`."""
+    """`memsvc.ports.features.HistoryReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""

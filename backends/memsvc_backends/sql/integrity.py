@@ -14,7 +14,7 @@ from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session
-from memsvc.ports.integrity import LostMessage, OrphanRow, RowCursor, StoredRow
+from memsvc.ports.operations import LostMessage, OrphanRow, RowCursor, StoredRow
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -59,7 +59,7 @@ _TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
 
 
 class SqlIntegrityReads:
-    """`memsvc.ports.integrity.IntegrityReads`."""
+    """`memsvc.ports.operations.IntegrityReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""

@@ -19,7 +19,7 @@ _C = leases.c
 
 
 class SqlLeases:
-    """`memsvc.ports.leases.Leases`."""
+    """`memsvc.ports.operations.Leases`."""
 
     def __init__(self, database: Database) -> None:
         """Keep them in *database*."""

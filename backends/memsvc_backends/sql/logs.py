@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Memory
-from memsvc.ports.logs import LogPlace
+from memsvc.ports.operations import LogPlace
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_LOG, memories
 
 
 class SqlLogs:
-    """`memsvc.ports.logs.LogReads`."""
+    """`memsvc.ports.operations.LogReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""

@@ -12,7 +12,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.ports.upkeep import ScanPosition, Waiting
+from memsvc.ports.operations import ScanPosition, Waiting
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import unindexed
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_PROMOTABLE, memories
@@ -33,7 +33,7 @@ _NEVER_READ, _READ = 0, 1
 
 
 class SqlUpkeepReads:
-    """`memsvc.ports.upkeep.UpkeepReads`."""
+    """`memsvc.ports.operations.UpkeepReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""

@@ -18,7 +18,7 @@ from memsvc_backends.sql.write_session import WriteSession
 
 
 class SqlIntegrityWrites(WriteSession):
-    """`memsvc.ports.integrity.IntegrityWrites`, on the connection of a transaction."""
+    """`memsvc.ports.operations.IntegrityWrites`, on the connection of a transaction."""
 
     def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
         """Write anew what is kept beside a memory."""

@@ -13,7 +13,7 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.memory import Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
-from memsvc.ports.reminders import ReminderPlace
+from memsvc.ports.features import ReminderPlace
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_compiled, insert_new, is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
@@ -25,7 +25,7 @@ _START = ReminderPlace(0, 0)
 
 
 class SqlReminderReads:
-    """`memsvc.ports.reminders.ReminderReads`."""
+    """`memsvc.ports.features.ReminderReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -61,7 +61,7 @@ class SqlReminderReads:
 
 
 class SqlReminderWrites(WriteSession):
-    """`memsvc.ports.reminders.ReminderWrites`, on the connection of a transaction."""
+    """`memsvc.ports.features.ReminderWrites`, on the connection of a transaction."""
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert what is not there yet, and return what is."""

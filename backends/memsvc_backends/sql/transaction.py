@@ -16,8 +16,7 @@ from memsvc.domain.history import Checkpoint
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
-from memsvc.ports.features import SessionWrites
-from memsvc.ports.files import FileWrites
+from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc_backends.sql import idempotency
 from memsvc_backends.sql.api_keys import SqlKeyWrites

@@ -51,7 +51,7 @@ _OWN, _MESSAGE = len(MEMORY_COLUMNS), len(MEMORY_COLUMNS) + len(_BESIDE)
 
 
 class SqlUserReads:
-    """`memsvc.ports.transfer.UserReads`."""
+    """`memsvc.ports.metadata.UserReads`."""
 
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
@@ -65,7 +65,7 @@ class SqlUserReads:
 
 
 class SqlUserSnapshot:
-    """`memsvc.ports.transfer.UserSnapshot`."""
+    """`memsvc.ports.metadata.UserSnapshot`."""
 
     def __init__(self, connection: sa.Connection, owner: str) -> None:
         """Read of *owner* on a connection that sees one state."""

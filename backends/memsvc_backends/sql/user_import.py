@@ -15,7 +15,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Stored, StoredRevision
-from memsvc.ports.transfer import Restored
+from memsvc.ports.metadata import Restored
 from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
 from memsvc_backends.sql.numbering import with_memory
@@ -29,7 +29,7 @@ from memsvc_backends.sql.write_session import WriteSession
 
 
 class SqlTransferWrites(WriteSession):
-    """`memsvc.ports.transfer.TransferWrites`."""
+    """`memsvc.ports.metadata.TransferWrites`."""
 
     refuse_erased: Callable[[Iterable[str]], None]
 

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.vault import Entry
 from memsvc.domain.vault_layout import path_key
-from memsvc.ports.vault import Transcript, VaultState
+from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
@@ -28,7 +28,7 @@ _IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa
 
 
 class SqlVaultBook:
-    """`memsvc.ports.vault.VaultManifest`."""
+    """`memsvc.ports.features.VaultManifest`."""
 
     def __init__(self, database: Database) -> None:
         """Keep it in *database*."""

@@ -13,8 +13,8 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Listed
-from memsvc.ports.hits import Hits
 from memsvc_backends.tantivy.errors import translate
 from memsvc_backends.tantivy.filters import selection
 from memsvc_backends.tantivy.ranking import best_hits

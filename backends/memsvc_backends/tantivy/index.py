@@ -14,8 +14,8 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, De
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Generation, Listed
-from memsvc.ports.hits import Hits
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.tantivy.errors import NAME, translate

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from tantivy import Query, Searcher
 
-from memsvc.ports.hits import Hits
+from memsvc.ports.candidates import Hits
 from memsvc_backends.tantivy.schema import ENTRY
 
 _HALF = np.uint32(1 << 3)

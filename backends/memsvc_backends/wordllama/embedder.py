@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.wordllama.settings import WordllamaSettings
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.api_keys import ApiKey, KeyDemand, KeyState, key_id_of
 from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, BackendUnavailableError
-from memsvc.ports.keys import KeyReads
+from memsvc.ports.features import KeyReads
 
 KEPT = 10_000
 """How many keys are kept in memory; of more, those that were looked up first go."""

@@ -12,7 +12,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.ports.keys import KeyReads
+from memsvc.ports.features import KeyReads
 from memsvc.ports.metadata import Transaction
 
 _NOBODYS = Reach(Scope("").owner, ())

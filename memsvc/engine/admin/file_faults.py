@@ -15,7 +15,7 @@ from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 from memsvc.text.file_refs import refs_in
 

@@ -15,8 +15,8 @@ from memsvc.engine.admin.file_faults import FileFaults
 from memsvc.engine.admin.memory_faults import MemoryFaults
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.ports.integrity import OrphanRow, RowCursor
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.operations import OrphanRow, RowCursor
 
 PAGE = 100
 """Things looked at, and mended by one transaction, at a time."""

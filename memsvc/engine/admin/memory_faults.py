@@ -16,8 +16,8 @@ from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.ports.integrity import StoredRow
 from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.operations import StoredRow
 
 _SINGLE = ("supersedes_id", "superseded_by_id")
 _SEVERAL = ("related_ids", "derived_from")

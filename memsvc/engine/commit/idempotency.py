@@ -17,7 +17,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import Outcome, Rejected, Written
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.memories.upsert import UpsertResult
-from memsvc.ports.conflicts import ConflictReads
+from memsvc.ports.features import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)

@@ -44,7 +44,7 @@ from memsvc.engine.context.sources import (
     section_of,
 )
 from memsvc.engine.context.told import Deduplicator
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 
 KEPT_COUNTS = 8_192
 KEPT_CHARS = 1_000
@@ -12,7 +12,7 @@ KEPT_CHARS = 1_000
 
 
 class CachedTokenCounter:
-    """`memsvc.ports.tokenizer.Tokenizer` that remembers the counts of short texts."""
+    """`memsvc.ports.models.Tokenizer` that remembers the counts of short texts."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Count by *tokenizer*."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from memsvc.domain.context import ContextQuery, Held, LeftOut, Locale, Reason, Section, Summary
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import CLOSING, OPENING, left_out_line, removed_line
 from memsvc.text.recalled_text import citation
 

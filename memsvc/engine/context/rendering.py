@@ -10,7 +10,7 @@ from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.files import HEADINGS, written
 from memsvc.domain.memory import Memory
 from memsvc.engine.context.kept import LruCache, identity
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import given_apart
 from memsvc.text.recalled_text import citation

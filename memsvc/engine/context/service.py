@@ -26,7 +26,7 @@ from memsvc.engine.context.sources import ContextSources, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import SearchService
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 
 KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.blobs import BlobStore
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 
 log = logging.getLogger(__name__)
 

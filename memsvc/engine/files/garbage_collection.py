@@ -15,7 +15,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.blobs import Blob, BlobStore
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 
 BATCH = 100

@@ -9,7 +9,7 @@ from datetime import datetime
 from memsvc.domain.files import File, UrlTemplates, url_of
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach, Scope
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 
 
 @dataclass(frozen=True, slots=True)

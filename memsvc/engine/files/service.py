@@ -10,7 +10,7 @@ from memsvc.domain.errors import FileContentMissingError, InvalidRequestError, S
 from memsvc.domain.files import File, FileFilter
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 
 
 class OpenFile:

@@ -13,7 +13,7 @@ import numpy as np
 
 from memsvc.engine.indexing.flights import SingleFlight
 from memsvc.ports.change_feed import EmbeddingCache
-from memsvc.ports.embedder import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, Vector, Vectors
 
 QUERY_CACHE_SIZE = 10_000
 SLICE = 32

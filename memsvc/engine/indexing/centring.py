@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from memsvc.domain.index_entries import VectorManifest, View
-from memsvc.ports.embedder import Vector, Vectors
+from memsvc.ports.models import Vector, Vectors
 
 Means: TypeAlias = Mapping[View, Vector]
 

@@ -12,7 +12,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.centring import Means, centred
 from memsvc.engine.indexing.views import EmbeddingGranularity, Passage, passages_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.ports.embedder import Vector, Vectors
+from memsvc.ports.models import Vector, Vectors
 from memsvc.ports.vectors import VectorEntry
 
 _FLOAT_BYTES = 4

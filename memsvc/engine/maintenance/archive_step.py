@@ -14,7 +14,7 @@ from memsvc.engine.maintenance.putting_away import BulkStatusChange, cursor_of, 
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.operations import UpkeepReads
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.records.patching import changed
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.operations import UpkeepReads
 
 
 class Expire:

@@ -16,7 +16,7 @@ from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.records.memory_builder import claims_content, content_name
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.upkeep import UpkeepReads
+from memsvc.ports.operations import UpkeepReads
 
 LOOK = 25
 """How many memories one transaction looks at: some milliseconds of work, since searches wait for it."""

@@ -12,7 +12,7 @@ from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.upkeep import ScanPosition, Waiting
+from memsvc.ports.operations import ScanPosition, Waiting
 
 
 class BulkStatusChange:

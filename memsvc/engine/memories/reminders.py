@@ -14,8 +14,8 @@ from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.engine.conflicts.finding import require_memory
+from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
-from memsvc.ports.reminders import ReminderPlace
 
 _LOOKED_AT = 500
 """So many candidates are read at a time."""

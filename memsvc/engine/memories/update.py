@@ -39,7 +39,7 @@ from memsvc.engine.records.memory_builder import (
 )
 from memsvc.engine.records.patching import changed, values_of_patch
 from memsvc.engine.records.provenance import Sources, restored, revalued
-from memsvc.ports.history import HistoryReads
+from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})

@@ -12,9 +12,9 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.engine.indexing.troubles import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.ports.embedder import Embedder
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.models import Embedder
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 
 _READS = {

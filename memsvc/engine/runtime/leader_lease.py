@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from memsvc.domain.errors import MaintenanceRunningError, MemsvcError
-from memsvc.ports.leases import Leases
+from memsvc.ports.operations import Leases
 
 NAME = "maintenance"
 TERM = timedelta(seconds=20)

@@ -17,7 +17,7 @@ from memsvc.domain.search import SearchQuery
 from memsvc.engine.indexing.centring import Means, centred, means_of
 from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
 from memsvc.engine.search.asked import RetrievalRequest
-from memsvc.ports.embedder import Vector
+from memsvc.ports.models import Vector
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 
 BEING_BUILT = "vectors (the index is being built)"

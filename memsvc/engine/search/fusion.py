@@ -13,8 +13,7 @@ import numpy as np
 
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Hit
 from memsvc.domain.search import Normalization
-from memsvc.ports.candidates import Integers
-from memsvc.ports.hits import Hits, Numbers
+from memsvc.ports.candidates import Hits, Integers, Numbers
 
 RANK_CONSTANT = 60
 """Damps the weight of the very first ranks (Cormack et al., 2009)."""

@@ -9,7 +9,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import CATEGORIES, FoundFile, GlobalQuery, GlobalReply, Group
 from memsvc.engine.search.search import SearchService
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 from memsvc.text.analysis import query_terms
 
 

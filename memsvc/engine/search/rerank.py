@@ -21,7 +21,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchQuery, Skipped
 from memsvc.engine.search.ranking import Ranking
 from memsvc.engine.search.retrieval_request import CandidateReader
-from memsvc.ports.reranker import Reranker
+from memsvc.ports.models import Reranker
 from memsvc.text.analysis import terms
 
 POOL = 50

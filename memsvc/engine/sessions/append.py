@@ -27,7 +27,7 @@ from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.sessions.serialization import Answer, Json, once
 from memsvc.engine.sessions.service import session_request
 from memsvc.ports.metadata import Record, Transaction
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 
 SOURCE = "session"
 

@@ -10,8 +10,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, speaker_of
-from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import LanguageModel, Prompt, Tokenizer, UnusableAnswerError
 
 MATERIAL_TOKENS = 16_000
 """Longer conversations are cut down to what says most before the model reads them."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message, Role
-from memsvc.ports.tokenizer import Tokenizer
+from memsvc.ports.models import Tokenizer
 from memsvc.text.extractive_summary import Line, summary_of
 
 _WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.4}

@@ -21,8 +21,8 @@ from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.upsert import Upserter, UpsertResult
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.summaries.summarizer import TextSummarizer
-from memsvc.ports.logs import LogPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.operations import LogPlace
 
 BATCH = 8
 """A language model may be asked for each."""

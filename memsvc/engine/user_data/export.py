@@ -23,8 +23,7 @@ from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.engine.user_data import encode
 from memsvc.engine.user_data.encode import Fields, Line, line_of
-from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.transfer import UserSnapshot
+from memsvc.ports.metadata import MetadataStore, UserSnapshot
 from memsvc.text.passages import ANALYSIS_VERSION
 
 PART_BYTES = 256 * 1024

@@ -8,7 +8,7 @@ from datetime import datetime
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import without_files
 from memsvc.ports.blobs import BlobStore
-from memsvc.ports.files import FileReads
+from memsvc.ports.features import FileReads
 
 BATCH = 200
 """Files looked at together."""

@@ -16,9 +16,8 @@ from memsvc.domain.user_data import ImportIssueReason, Issue, RecordKind, Stored
 from memsvc.engine.records.memory_builder import chunks_of, content_name
 from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.user_data.parser import Batch, Record
-from memsvc.ports.metadata import ContentName, Transaction
+from memsvc.ports.metadata import ContentName, Restored, Transaction
 from memsvc.ports.metadata import Record as StoreRecord
-from memsvc.ports.transfer import Restored
 
 HERE = "is here already, and differs; it was left as it is"
 

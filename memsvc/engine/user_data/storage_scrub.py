@@ -10,7 +10,7 @@ from pathlib import Path
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.user_data.erasure_receipts import ErasureJournal
 from memsvc.engine.user_data.residue_scan import ResidueScan, search_files
-from memsvc.ports.erasing import ErasureReads
+from memsvc.ports.operations import ErasureReads
 
 QUICK_BYTES = 512 * 1024 * 1024
 """The store's files are written anew after every erasure when they are no larger: writers wait some three seconds."""

@@ -11,8 +11,8 @@ from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences
 from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, path_key, standing
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
+from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.vault import VaultManifest
 from memsvc.text.front_matter import note_of, read_note
 
 ALIKE = 8

@@ -23,8 +23,8 @@ from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.vault.file_status import FileInspector, FileStatus
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.engine.vault.merging import Merge
+from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.vault import VaultManifest
 from memsvc.text.front_matter import note_of, render_note
 
 AGENT = "vault"

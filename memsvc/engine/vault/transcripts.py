@@ -15,7 +15,7 @@ from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import VaultContext
-from memsvc.ports.vault import Transcript
+from memsvc.ports.features import Transcript
 from memsvc.text.front_matter import written_bytes
 
 PAGE = 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.engine.user_data.erasure_receipts import erased_place
-from memsvc.ports.erasing import ErasureReads
+from memsvc.ports.operations import ErasureReads
 
 
 class ErasureBarrier:

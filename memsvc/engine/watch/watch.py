@@ -15,7 +15,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.watch import Effect, Start, Watch, WatchBatch, WatchEvent
 from memsvc.engine.watch.erased import ErasureBarrier
 from memsvc.engine.watch.notifier import ChangeNotifier
-from memsvc.ports.changes import ChangeFeed, ChangePage, LoggedChange
+from memsvc.ports.change_feed import ChangeFeed, ChangePage, LoggedChange
 
 PAGE = 256
 """Changes read at a time."""

@@ -6,7 +6,7 @@ from datetime import date, datetime, tzinfo
 
 from memsvc.domain.memory import Recurrence, Reminder
 from memsvc.domain.reminders import OVERDUE_DAYS, Due, Moment
-from memsvc.ports.reminders import ReminderPlace
+from memsvc.ports.features import ReminderPlace
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import REMINDER_RECURRENCE, REMINDER_SLOT
 from memsvc.server.convert.times import fill_time, time_from_proto

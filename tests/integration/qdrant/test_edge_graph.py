@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from memsvc.domain.index_entries import VectorManifest, View, entry_id
-from memsvc.ports.embedder import Vectors
+from memsvc.ports.models import Vectors
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories

@@ -27,11 +27,10 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
 )
-from memsvc.ports.logs import LogPlace
+from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import ContentName
+from memsvc.ports.operations import LogPlace, ScanPosition, UpkeepReads
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.reminders import ReminderPlace
-from memsvc.ports.upkeep import ScanPosition, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, insert, revise

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.index_entries import Hit
 from memsvc.domain.search import Candidate
-from memsvc.ports.candidates import Candidates, Names
-from memsvc.ports.hits import Hits
+from memsvc.ports.candidates import Candidates, Hits, Names
 
 NUMBER = st.integers(-(2**62), 2**62)
 TEXT = st.sampled_from(("", "Anna", "安娜", "s-1", "ACTIVE"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.embedder import Embedder
+from memsvc.ports.models import Embedder
 from memsvc_backends.openai import OpenAiEmbedderSettings
 from memsvc_backends.openai.embedder import opened_embedder
 from tests.embedding_endpoint import DIMENSION, vector_of

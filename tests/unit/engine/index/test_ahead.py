@@ -14,8 +14,8 @@ from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.indexing.views import EmbeddingGranularity
-from memsvc.ports.embedder import Embedder
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
 from memsvc_backends.in_memory import EMBEDDER, METADATA

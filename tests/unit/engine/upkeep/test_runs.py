@@ -22,7 +22,7 @@ from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
 from memsvc.engine.maintenance.step import Applied, Part, Step
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
-from memsvc.ports.leases import Leases
+from memsvc.ports.operations import Leases
 from tests.unit.engine.upkeep.house import House, open_house
 from tests.unit.engine.write.desk import Clock, open_desk
 
