@@ -16,20 +16,17 @@ from memsvc.ports.metadata import MetadataStore, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_api_keys import StoreKeysContract
-from memsvc.testing.store_changes import StoreChangesContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_core_context import StoreEssentialsContract
 from memsvc.testing.store_erasure import StoreErasureContract
-from memsvc.testing.store_file_finding import StoreFileFindingContract
-from memsvc.testing.store_files import StoreFilesContract
+from memsvc.testing.store_files import StoreFileFindingContract, StoreFilesContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_harness import ADA, OWNER, Clock, insert, revise
-from memsvc.testing.store_history import StoreHistoryContract
+from memsvc.testing.store_history import StoreChangesContract, StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_isolation import StoreReachContract
 from memsvc.testing.store_lists import StoreListsContract
-from memsvc.testing.store_logs import StoreLogsContract
-from memsvc.testing.store_maintenance import StoreUpkeepContract
+from memsvc.testing.store_maintenance import StoreLogsContract, StoreUpkeepContract
 from memsvc.testing.store_outbox import StoreFeedContract
 from memsvc.testing.store_reads import StoreReadsContract
 from memsvc.testing.store_reminders import StoreRemindersContract

@@ -19,8 +19,7 @@ from memsvc.ports.models import Vector
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk
-from memsvc.testing.far_times import FarTimesContract
-from memsvc.testing.filter_contract import FilteringContract
+from memsvc.testing.filter_contract import FarTimesContract, FilteringContract
 from memsvc.testing.index_entries import EntriesContract
 from memsvc.testing.index_generations import GenerationsContract
 

@@ -17,7 +17,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.models import LanguageModel, UnusableAnswerError
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc.testing.language_model import PROMPT, SCHEMA, LanguageModelContract
+from memsvc.testing.models import PROMPT, SCHEMA, LanguageModelContract
 from memsvc_backends.openai import LANGUAGE_MODEL, OpenAiLanguageModelSettings
 from tests.chat_endpoint import said, serving
 from tests.http_endpoint import Endpoint, Reply, failed

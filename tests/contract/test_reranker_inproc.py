@@ -11,7 +11,7 @@ import pytest
 from memsvc.ports.models import Reranker
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.factories import NOW
-from memsvc.testing.reranker import RerankerContract
+from memsvc.testing.models import RerankerContract
 from memsvc_backends.in_memory import RERANKER
 
 

@@ -11,7 +11,7 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.factories import NOW
-from memsvc.testing.tokenizer import TokenizerContract
+from memsvc.testing.models import TokenizerContract
 from memsvc_backends.bpe import BPE, BpeSettings
 from memsvc_backends.bpe.settings import Vocabulary
 from memsvc_backends.in_memory import ESTIMATE
