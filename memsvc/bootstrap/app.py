@@ -24,14 +24,13 @@ from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.files.shelf import FileService
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.maintenance.runner import Maintenance, Measures
 from memsvc.engine.memories.documents import Ingest
 from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.search.global_search import GlobalSearch
-from memsvc.engine.services import Services
+from memsvc.engine.search.search import GlobalSearch
+from memsvc.engine.services import FileService, Services
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 

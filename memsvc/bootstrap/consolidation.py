@@ -9,16 +9,13 @@ from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.consolidation.candidates import CandidateFinder
-from memsvc.engine.consolidation.maintenance_step import Consolidating
-from memsvc.engine.consolidation.merge import GroupMerger
+from memsvc.engine.consolidation.maintenance_step import Consolidating, IncrementalScan
+from memsvc.engine.consolidation.merge import GroupMerger, MergedTextWriter
 from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
-from memsvc.engine.consolidation.walking import IncrementalScan
-from memsvc.engine.consolidation.wording import MergedTextWriter
 from memsvc.engine.maintenance.step import Step
 from memsvc.engine.summaries.compact_logs import Compacting, LogRules, Writers
-from memsvc.engine.summaries.material import SummarySources
-from memsvc.engine.summaries.periods import SummarizePeriod
+from memsvc.engine.summaries.periods import SummarizePeriod, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import Settings
 

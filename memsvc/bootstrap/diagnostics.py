@@ -10,13 +10,11 @@ from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
 from memsvc.engine.admin.diagnose import Diagnose
-from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
-from memsvc.engine.admin.integrity import Integrity
-from memsvc.engine.admin.memory_faults import MemoryFaults
+from memsvc.engine.admin.integrity import FileFaultParts, FileFaults, Integrity, MemoryFaults
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
-from memsvc.engine.indexing.probing import SearchProbe
-from memsvc.engine.maintenance.step_counts import StepCounts
+from memsvc.engine.indexing.repair import SearchProbe
+from memsvc.engine.maintenance.runner import StepCounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,10 @@ from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.file_rules import file_rules
 from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.files import UrlTemplates
-from memsvc.engine.files.attaching import AttachmentLinker
-from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep
-from memsvc.engine.files.resolving import FileRefResolver
-from memsvc.engine.files.service import FileReader
-from memsvc.engine.files.shelf import FileService
-from memsvc.engine.files.upload import Uploads
+from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
+from memsvc.engine.files.upload import AttachmentLinker, Uploads
+from memsvc.engine.services import FileService
 from memsvc.settings import Settings
 
 _MINUTE_SECONDS = 60

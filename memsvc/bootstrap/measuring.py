@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.indexing.index_writers import LastErrors
 from memsvc.engine.runtime.instrumentation import Instrumentation
 from memsvc.engine.runtime.latency_stats import LatencyStats
 

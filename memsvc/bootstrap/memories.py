@@ -16,8 +16,7 @@ from memsvc.bootstrap.indexing import Indexing
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
-from memsvc.engine.admin.archive import ArchiveMemory
-from memsvc.engine.capture.storing import CaptureWriter
+from memsvc.engine.capture.capture import CaptureWriter
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import Resolve
@@ -29,19 +28,16 @@ from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.memories.append import Append
 from memsvc.engine.memories.bulk_import import Importing
 from memsvc.engine.memories.create import MemoryCreator
+from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.promote import Promote
-from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.reminders import Reminders
-from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.periodic_task import PeriodicTask
-from memsvc.engine.search.access_counts import AccessCounts
-from memsvc.engine.watch.erased import ErasureBarrier
 from memsvc.engine.watch.notifier import ChangeNotifier, CommitPoller
-from memsvc.engine.watch.watch import WatchService
+from memsvc.engine.watch.watch import ErasureBarrier, WatchService
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 

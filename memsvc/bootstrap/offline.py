@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from memsvc.bootstrap.backends import Backends, opened_store, utc_now
 from memsvc.data_directory import owned
-from memsvc.engine.access.keyring import ApiKeyAuthenticator
-from memsvc.engine.admin.api_keys import Access, Keys
+from memsvc.engine.admin.api_keys import Access, ApiKeyAuthenticator, Keys
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.settings import Settings
 

@@ -14,8 +14,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextService, Sources
-from memsvc.engine.history.as_of_search import AsOfSearch
-from memsvc.engine.history.dense import PastVectors
+from memsvc.engine.history.as_of_search import AsOfSearch, PastVectors
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner

@@ -13,13 +13,11 @@ from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.capture.known_text import KnownTextFilter
 from memsvc.engine.capture.statement_extraction import StatementExtractor
+from memsvc.engine.services import SessionService
 from memsvc.engine.sessions.append import Appending
-from memsvc.engine.sessions.desk import SessionService
 from memsvc.engine.sessions.flush import Flushing
-from memsvc.engine.sessions.model_summary import LlmSummarizer
-from memsvc.engine.sessions.reading import ReadingSessions
-from memsvc.engine.sessions.service import Opening, SessionDefaults
-from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, Summarizer
+from memsvc.engine.sessions.service import Opening, ReadingSessions, SessionDefaults
+from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, LlmSummarizer, Summarizer
 from memsvc.engine.sessions.trim import TrimHooks, Trimmer, Trimming, TrimRules
 from memsvc.settings import Settings
 

@@ -11,8 +11,7 @@ from memsvc.bootstrap.memories import MemoryServices
 from memsvc.bootstrap.vault_watching import attending
 from memsvc.data_directory import owned
 from memsvc.engine.vault.filesystem import OWN, VaultFilesystem
-from memsvc.engine.vault.note_import import VaultContext
-from memsvc.engine.vault.three_way import ThreeWay
+from memsvc.engine.vault.note_import import ThreeWay, VaultContext
 from memsvc.engine.vault.vault import Vault, assembled
 from memsvc.settings import Settings
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from memsvc.domain.vault_layout import path_key
 from memsvc.engine.runtime.periodic_task import PeriodicTask
-from memsvc.engine.vault.attending import VaultMonitor
-from memsvc.engine.vault.git import CommitForm, GitCommits
-from memsvc.engine.vault.manner import WatchConfig
-from memsvc.engine.vault.repository import Signature
+from memsvc.engine.vault.git import CommitForm, GitCommits, Signature
+from memsvc.engine.vault.vault import VaultMonitor
+from memsvc.engine.vault.watcher import WatchConfig
 from memsvc.ports.features import VaultManifest
 from memsvc.settings.vault import VaultWatchingSettings
 

@@ -55,9 +55,12 @@ def watch(
 
 def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[pb.VaultChange]:
     """Synchronise now and after every change; yield what was done."""
-    from memsvc.engine.vault.manner import WatchConfig, WatchMode  # noqa: PLC0415 - a quick start
-    from memsvc.engine.vault.tree import scan  # noqa: PLC0415
-    from memsvc.engine.vault.watcher import Watcher  # noqa: PLC0415
+    from memsvc.engine.vault.file_status import scan  # noqa: PLC0415
+    from memsvc.engine.vault.watcher import (  # noqa: PLC0415 - a quick start
+        WatchConfig,
+        Watcher,
+        WatchMode,
+    )
 
     bell = _Bell()
     mode = WatchMode.POLLING if poll else WatchMode.EVENTS

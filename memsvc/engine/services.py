@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import WriteOptions, Written
 from memsvc.engine.admin.api_keys import Access
-from memsvc.engine.admin.archive import ArchiveMemory
 from memsvc.engine.admin.backup import Backups
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.admin.integrity import Integrity
@@ -22,15 +21,17 @@ from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextService
-from memsvc.engine.files.shelf import FileService
+from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.files.garbage_collection import Sweep
+from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
+from memsvc.engine.files.upload import Uploads
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.maintenance.runner import Maintenance
-from memsvc.engine.maintenance.step_counts import StepCounts
+from memsvc.engine.maintenance.runner import Maintenance, StepCounts
 from memsvc.engine.memories.append import Append
 from memsvc.engine.memories.bulk_import import Importing
 from memsvc.engine.memories.create import MemoryCreator
@@ -39,15 +40,17 @@ from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.memories.reminders import Reminders
 from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.search.global_search import GlobalSearch
-from memsvc.engine.search.search import SearchService
-from memsvc.engine.sessions.desk import SessionService
+from memsvc.engine.search.search import GlobalSearch, SearchService
+from memsvc.engine.sessions.append import Appending
+from memsvc.engine.sessions.flush import Flushing
+from memsvc.engine.sessions.service import Opening, ReadingSessions
+from memsvc.engine.sessions.trim import Trimming
 from memsvc.engine.summaries.periods import SummarizePeriod
 from memsvc.engine.user_data.erasure import Erase
 from memsvc.engine.user_data.export import Exporting
-from memsvc.engine.user_data.importing import UserImporting
+from memsvc.engine.user_data.import_user import UserImporting
 from memsvc.engine.vault.vault import Vault
 from memsvc.engine.watch.watch import WatchService
 
@@ -115,3 +118,32 @@ class Services:
         return self.revise.rollback(
             scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
         )
+
+
+# All that can be done with sessions, in one place.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionService:
+    """The use cases of sessions."""
+
+    opening: Opening
+    appending: Appending
+    reading: ReadingSessions
+    trimming: Trimming
+    flushing: Flushing
+
+
+# All that is done with files, in one place.
+
+
+@dataclass(frozen=True, slots=True)
+class FileService:
+    """The use cases of files."""
+
+    uploads: Uploads
+    reading: FileReader
+    deleting: DeletingFiles
+    sweep: Sweep
+    keeping: BlobGuard
+    resolving: FileRefResolver

@@ -10,7 +10,7 @@ import grpc
 
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import GlobalQuery, GlobalReply, Group, SearchQuery
-from memsvc.engine.files.resolving import FileRefResolver
+from memsvc.engine.files.service import FileRefResolver
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable

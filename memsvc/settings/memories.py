@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from memsvc.domain.maintenance import UpkeepStep
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.settings.part import SettingsGroup
 
 SHARES_TOLERANCE = 0.001

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from memsvc.engine.vault.manner import SWEEP_SECONDS, WatchMode
+from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 from memsvc.settings.part import SettingsGroup
 
 _NAME = r"^[^<>\x00-\x1f]+$"

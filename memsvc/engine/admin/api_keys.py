@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memsvc.domain.api_keys import ApiKey, Role, digest_of_key, new_key_text
-from memsvc.domain.errors import ApiKeyNotFoundError, InvalidRequestError, Violation
+from memsvc.domain.api_keys import ApiKey, KeyDemand, KeyState, Role, digest_of_key, key_id_of, new_key_text
+from memsvc.domain.errors import (
+    ApiKeyExpiredError,
+    ApiKeyInvalidError,
+    ApiKeyNotFoundError,
+    ApiKeyRequiredError,
+    BackendUnavailableError,
+    InvalidRequestError,
+    Violation,
+)
 from memsvc.domain.scope import Reach, Scope
-from memsvc.engine.access.keyring import ApiKeyAuthenticator
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.ports.features import KeyReads
@@ -142,3 +150,132 @@ def _key(new: NewKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
         calls_per_second=new.calls_per_second,
         concurrent_calls=new.concurrent_calls,
     )
+
+
+# Knowing keys again: from memory as a rule, from the store when that is a while ago.
+
+
+KEPT = 10_000
+"""How many keys are kept in memory; of more, those that were looked up first go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    key: ApiKey
+    time: datetime
+
+
+class ApiKeyAuthenticator:
+    """Says whose key a text is. Safe to use from several threads.
+
+    What it knows of a key is at most *refresh* old: so long may pass until a key that was revoked by another process
+    opens nothing any more here. What this process changes is known at once, by `forget`.
+    """
+
+    def __init__(self, reads: KeyReads, *, demand: KeyDemand, refresh: timedelta, now: Callable[[], datetime]) -> None:
+        """Know nothing yet; ask *reads*."""
+        self._reads = reads
+        self._demand = demand
+        self._refresh = refresh
+        self._now = now
+        self._lock = threading.Lock()
+        self._known: dict[str, _Looked] = {}
+        self._changes = 0
+        self._are_there = demand is KeyDemand.REQUIRED
+        self._none_at: datetime | None = None
+
+    def is_demanded(self) -> bool | None:
+        """Return whether callers are asked for a key, or None when `look_for_any` has to find out."""
+        if self._demand is KeyDemand.OFF:
+            return False
+        # A key is never removed: once there is one, that is so for good.
+        if self._are_there:
+            return True
+        return False if self._none_at is not None and self._is_fresh(self._none_at) else None
+
+    def look_for_any(self) -> bool:
+        """Ask the store whether callers are to be asked for a key, and return it.
+
+        While the store cannot be reached what was last known holds: a service without keys can still be diagnosed.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached, and nothing was known.
+        """
+        changes, moment = self._changes, self._now()
+        try:
+            found = self._demand is not KeyDemand.OFF and self._reads.are_there()
+        except BackendUnavailableError:
+            if self._none_at is None:
+                raise
+            return False
+        with self._lock:
+            self._are_there = self._are_there or found
+            if not found and changes == self._changes:
+                self._none_at = moment
+        return self._are_there
+
+    def glance(self, text: str) -> ApiKey | None:
+        """Return the key with this text when that is known without the store, else None.
+
+        Raises:
+            ApiKeyRequiredError: There is no text.
+            ApiKeyInvalidError: It is known to be no key in force.
+            ApiKeyExpiredError: It was one.
+        """
+        looked = self._known.get(_id_of(text))
+        if looked is None or not self._is_fresh(looked.time):
+            return None
+        return self._opened(looked.key, text)
+
+    def look(self, text: str) -> ApiKey:
+        """Return the key with this text as the store has it.
+
+        Raises:
+            ApiKeyRequiredError: There is no text.
+            ApiKeyInvalidError: It is no key, or was revoked.
+            ApiKeyExpiredError: It was one.
+            BackendUnavailableError: The store cannot be reached.
+        """
+        key_id = _id_of(text)
+        changes, moment = self._changes, self._now()
+        key = self._reads.get(key_id)
+        # What is not there, or not opened by the text, is not kept: nobody can push keys out by guessing.
+        if key is None or not key.is_opened_by(text):
+            raise ApiKeyInvalidError
+        with self._lock:
+            if changes == self._changes:
+                self._known.pop(key_id, None)
+                self._known[key_id] = _Looked(key, moment)
+                if len(self._known) > KEPT:
+                    self._known.pop(next(iter(self._known)))
+        return self._opened(key, text)
+
+    def forget(self, key_id: str) -> None:
+        """Ask the store again for a key that was changed, and whether there is any."""
+        with self._lock:
+            self._changes += 1
+            self._known.pop(key_id, None)
+            self._none_at = None
+
+    def _opened(self, key: ApiKey, text: str) -> ApiKey:
+        # The text first: only who has it learns what became of the key.
+        if not key.is_opened_by(text):
+            raise ApiKeyInvalidError
+        state = key.state(self._now())
+        if state is KeyState.REVOKED:
+            raise ApiKeyInvalidError
+        if state is KeyState.EXPIRED:
+            raise ApiKeyExpiredError(key.id, key.expire_time)
+        return key
+
+    def _is_fresh(self, moment: datetime) -> bool:
+        return timedelta() <= self._now() - moment < self._refresh
+
+
+def _id_of(text: str) -> str:
+    if not text:
+        raise ApiKeyRequiredError
+    key_id = key_id_of(text)
+    if key_id is None:
+        raise ApiKeyInvalidError
+    return key_id

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import groupby
 from typing import TypeAlias
 
+from memsvc.domain.clock import to_micros
 from memsvc.domain.diagnostics import Checking, CheckSummary, Fault, FileCleaning, Finding, IndexKind, Part
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.memory import Memory
+from memsvc.domain.files import File, is_expired, written
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import FileRef, Memory, Status, content_hash
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
-from memsvc.engine.admin.file_faults import FileFaults
-from memsvc.engine.admin.memory_faults import MemoryFaults
+from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.operations import OrphanRow, RowCursor
+from memsvc.engine.records.memory_builder import RecordBuilder, chunks_of
+from memsvc.ports.features import FileReads
+from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.operations import OrphanRow, RowCursor, StoredRow
+from memsvc.text.file_refs import refs_in
 
 PAGE = 100
 """Things looked at, and mended by one transaction, at a time."""
@@ -248,3 +256,280 @@ class Integrity:
 def user_of(owner: str) -> str:
     """Return the user of an owner."""
     return owner.partition(OWNER_SEPARATOR)[2]
+
+
+# What is wrong with single memories: links, content, and what is kept beside them.
+
+
+_SINGLE = ("supersedes_id", "superseded_by_id")
+_SEVERAL = ("related_ids", "derived_from")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyMemory:
+    """A memory with what is wrong with it; *known* are the ids among its links that are there."""
+
+    memory: Memory
+    known: AbstractSet[str]
+    findings: tuple[Finding, ...]
+
+    def has(self, fault: Fault) -> bool:
+        """Return whether this is wrong with it."""
+        return any(finding.fault is fault for finding in self.findings)
+
+
+class MemoryFaults:
+    """Looks at memories page by page, and mends those of a page in one transaction."""
+
+    def __init__(
+        self, store: MetadataStore, committer: GroupCommitter, recording: RecordBuilder, now: Callable[[], datetime]
+    ) -> None:
+        self._reads = store.memories
+        self._integrity = store.integrity
+        self._committer = committer
+        self._recording = recording
+        self._now = now
+
+    def pages(self, reach: Reach, *, size: int) -> Iterator[list[Memory]]:
+        """Yield all memories of *reach*, oldest first, but for deleted ones."""
+        order = Order(descending=False)
+        after: PageCursor | None = None
+        while page := self._reads.page(reach=reach, where=None, order=order, after=after, limit=size):
+            after = PageCursor(to_micros(page[-1].create_time), page[-1].row)
+            yield [memory for memory in page if memory.status is not Status.DELETED]
+
+    def of(self, memories: Sequence[Memory], reach: Reach) -> list[FaultyMemory]:
+        """Return those memories with which something is wrong."""
+        known = self._integrity.known_ids(reach.owner, [one for memory in memories for one in _links(memory)])
+        kept = self._integrity.kept(memories)
+        found = [
+            FaultyMemory(memory, known, tuple(_findings(memory, known, kept.get(memory.row)))) for memory in memories
+        ]
+        return [one for one in found if one.findings]
+
+    def mended(self, found: Sequence[FaultyMemory], reach: Reach) -> list[FaultyMemory]:
+        """Put them right; return them with their findings marked, but for those that somebody changed meanwhile."""
+
+        def work(transaction: Transaction) -> set[int]:
+            return {one.memory.row for one in found if self._mend(transaction, one, reach)}
+
+        done = self._committer.submit(work).value
+        return [
+            replace(one, findings=tuple(replace(finding, is_repaired=True) for finding in one.findings))
+            if one.memory.row in done
+            else one
+            for one in found
+        ]
+
+    def _mend(self, transaction: Transaction, found: FaultyMemory, reach: Reach) -> bool:
+        before = transaction.get(found.memory.id, reach=reach)
+        if before is None or before.revision != found.memory.revision:
+            return False
+        after = before
+        if found.has(Fault.LINK) or found.has(Fault.CONTENT) or found.has(Fault.CHUNKS):
+            after = replace(
+                _unlinked(before, found.known),
+                content_hash=content_hash(before.content),
+                update_time=self._now(),
+                revision=before.revision + 1,
+            )
+            record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+            transaction.update(before, record, ChangeAction.UPDATED)
+        transaction.reenter(after, chunks_of(after.content))
+        return True
+
+
+def _links(memory: Memory) -> list[str]:
+    single = [getattr(memory, name) for name in _SINGLE]
+    return [one for one in (*single, *memory.related_ids, *memory.derived_from) if one]
+
+
+def _findings(memory: Memory, known: AbstractSet[str], kept: StoredRow | None) -> Iterator[Finding]:
+    if kept is None:
+        # It was removed since it was read.
+        return
+    scope = memory.scope
+    named = [(name, (getattr(memory, name),)) for name in _SINGLE]
+    named += [(name, getattr(memory, name)) for name in _SEVERAL]
+
+    def finding(fault: Fault, detail: str) -> Finding:
+        return Finding(fault, detail, memory.id, scope.user_id, scope.project_id)
+
+    for name, ids in named:
+        for absent in (one for one in ids if one and one not in known):
+            yield finding(Fault.LINK, f"{name} names {absent}, which is not there.")
+    if content_hash(memory.content) != memory.content_hash:
+        yield finding(Fault.CONTENT, "The content is not what content_hash says.")
+    if not kept.has_chunks:
+        yield finding(Fault.CHUNKS, "The pieces of the content are not all there.")
+    if not kept.has_terms:
+        yield finding(Fault.KEYWORDS, "Keywords, tags or metadata are not all found.")
+
+
+def _unlinked(memory: Memory, known: AbstractSet[str]) -> Memory:
+    """Return *memory* without the links that lead nowhere."""
+    return replace(
+        memory,
+        supersedes_id=memory.supersedes_id if memory.supersedes_id in known else "",
+        superseded_by_id=memory.superseded_by_id if memory.superseded_by_id in known else "",
+        related_ids=tuple(one for one in memory.related_ids if one in known),
+        derived_from=tuple(one for one in memory.derived_from if one in known),
+    )
+
+
+# What is wrong with files, and with references to them.
+
+
+@dataclass(frozen=True, slots=True)
+class FileFaultParts:
+    """What is worked with.
+
+    Attributes:
+        has_bytes: Tells by their hash whether bytes are there.
+        remove_unused: Removes bytes that no file has any more.
+    """
+
+    files: FileReads
+    committer: GroupCommitter
+    recording: RecordBuilder
+    now: Callable[[], datetime]
+    has_bytes: Callable[[str], bool]
+    remove_unused: Callable[[Iterable[str]], None]
+
+
+class FileFaults:
+    """Looks at files, and at the references of memories, page by page; removes what it is told to."""
+
+    def __init__(self, parts: FileFaultParts) -> None:
+        """Look by these parts."""
+        self._parts = parts
+
+    def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleaning) -> list[Finding]:
+        """Return the references to files that are not there, taken away if *cleaning* says so."""
+        broken = self._broken(memories, reach.owner)
+        done = self._unlinked(broken, reach) if broken and cleaning.removes_broken_refs else frozenset()
+        return [
+            Finding(
+                Fault.FILE_REF,
+                f"file_refs names {written(ref)}, which is not there.",
+                memory.id,
+                memory.scope.user_id,
+                memory.scope.project_id,
+                is_repaired=(memory.row, ref) in done,
+                file_ref=ref,
+            )
+            for memory, refs in broken
+            for ref in refs
+        ]
+
+    def pages(self, reach: Reach | None, *, size: int) -> Iterator[list[File]]:
+        """Yield the files of *reach*, or of everybody, oldest first, but for expired ones."""
+        after, now, files = 0, self._parts.now(), self._parts.files
+        while True:
+            if reach is None:
+                page = files.every(after=after, limit=size)
+            else:
+                page = files.of_owner(reach.owner, after=after, limit=size)
+            if not page:
+                return
+            after = page[-1].row
+            yield [
+                file
+                for file in page
+                if not is_expired(file, now) and (reach is None or file.scope.project_id in reach.project_ids)
+            ]
+
+    def of_files(self, page: Sequence[File], cleaning: FileCleaning) -> list[Finding]:
+        """Return what is wrong with files, orphans removed if *cleaning* says so."""
+        latest = self._parts.now() - cleaning.grace
+        old = [file for file in page if file.create_time <= latest]
+        orphans = self._unreferred(old)
+        removed = self._removed(orphans) if orphans and cleaning.removes_orphan_files else frozenset()
+        found = [_about(file, Fault.FILE_ORPHANED, "No memory refers to it.", removed) for file in orphans]
+        empty = [file for file in page if file.row not in removed and not self._has_bytes(file)]
+        return [*found, *(_about(file, Fault.FILE_CONTENT, "Its bytes are not here.", frozenset()) for file in empty)]
+
+    def _has_bytes(self, file: File) -> bool:
+        return file.has_content and self._parts.has_bytes(file.sha256)
+
+    def _broken(self, memories: Sequence[Memory], owner: str) -> list[tuple[Memory, tuple[FileRef, ...]]]:
+        named = dict.fromkeys(ref for memory in memories for ref in memory.file_refs)
+        if not named:
+            return []
+        known = self._parts.files.existing(owner, named, now=self._parts.now())
+        lacking = [(memory, tuple(ref for ref in memory.file_refs if ref not in known)) for memory in memories]
+        return [(memory, refs) for memory, refs in lacking if refs]
+
+    def _unlinked(
+        self, broken: Sequence[tuple[Memory, tuple[FileRef, ...]]], reach: Reach
+    ) -> AbstractSet[tuple[int, FileRef]]:
+        """Take references away, in one transaction; return which: not those in the content, nor of a memory changed."""
+
+        def work(transaction: Transaction) -> set[tuple[int, FileRef]]:
+            done: set[tuple[int, FileRef]] = set()
+            for memory, refs in broken:
+                gone = set(refs) - set(refs_in(memory.content))
+                if gone and self._unlink(transaction, memory, gone, reach):
+                    done |= {(memory.row, ref) for ref in gone}
+            return done
+
+        return self._parts.committer.submit(work).value
+
+    def _unlink(self, transaction: Transaction, memory: Memory, gone: AbstractSet[FileRef], reach: Reach) -> bool:
+        before = transaction.get(memory.id, reach=reach)
+        if before is None or before.revision != memory.revision:
+            return False
+        after = replace(
+            before,
+            file_refs=tuple(ref for ref in before.file_refs if ref not in gone),
+            update_time=self._parts.now(),
+            revision=before.revision + 1,
+        )
+        record, _ = self._parts.recording.claimed(transaction, self._parts.recording.record(before, after))
+        transaction.update(before, record, ChangeAction.UPDATED)
+        return True
+
+    def _unreferred(self, files: Iterable[File]) -> list[File]:
+        found: list[File] = []
+        for owner, several in groupby(sorted(files, key=_owner), _owner):
+            mine = list(several)
+            referred = self._parts.files.referred_to(owner, map(_ref, mine))
+            found += [file for file in mine if _ref(file) not in referred]
+        return sorted(found, key=lambda file: file.row)
+
+    def _removed(self, orphans: Sequence[File]) -> AbstractSet[int]:
+        """Remove files, in one transaction; return the rows of those that nobody refers to meanwhile."""
+
+        def work(transaction: Transaction) -> list[File]:
+            gone: list[File] = []
+            for owner, files in groupby(sorted(orphans, key=lambda file: file.scope.owner), _owner):
+                several = list(files)
+                stored = transaction.files.stored(owner, [file.id for file in several])
+                referred = transaction.files.referred_to(owner, map(_ref, several))
+                gone += [file for file in stored.values() if _ref(file) not in referred]
+            transaction.files.delete(gone)
+            return gone
+
+        removed = self._parts.committer.submit(work).value
+        self._parts.remove_unused(file.sha256 for file in removed)
+        return {file.row for file in removed}
+
+
+def _owner(file: File) -> str:
+    return file.scope.owner
+
+
+def _ref(file: File) -> FileRef:
+    return FileRef(file.category.value, file.id)
+
+
+def _about(file: File, fault: Fault, detail: str, removed: AbstractSet[int]) -> Finding:
+    scope = file.scope
+    return Finding(
+        fault,
+        detail,
+        user_id=scope.user_id,
+        project_id=scope.project_id,
+        is_repaired=file.row in removed,
+        file_ref=_ref(file),
+    )

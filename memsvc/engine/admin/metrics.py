@@ -12,7 +12,7 @@ from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.maintenance.step_counts import StepCount, StepCounts
+from memsvc.engine.maintenance.runner import StepCount, StepCounts
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import VectorIndex

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memsvc.domain import limits
 from memsvc.domain.capture import Captured, Decider, Decision, Reason, Statement
 from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import WriteOptions, Written
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Redaction, Rejected, WriteOptions, Written
 from memsvc.engine.capture.statement_extraction import Extraction, StatementExtractor, draft_of, taken_apart
-from memsvc.engine.capture.storing import CaptureWriter, listed_redactions, redactions_from, request_of
-from memsvc.engine.commit.idempotency import Answered, Noted, Request, digest_of
-from memsvc.engine.memories.lifting import ExtractedImages, kept_draft
-from memsvc.ports.metadata import MemoryReads
+from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Noted, Request, digest_of
+from memsvc.engine.memories.lookup import AccessCounts
+from memsvc.engine.memories.upsert import Upserter, UpsertResult, rejection
+from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, kept_draft
+from memsvc.ports.metadata import MemoryReads, Transaction
 
 _METHOD = "CaptureMemory"
 _CUT = f"Only the first {limits.STATEMENTS} statements were looked at; capture the others by themselves."
@@ -121,3 +124,75 @@ def _decision(one: Mapping[str, Any], results: Iterator[Answered], known: Mappin
         return Decision(one["text"], True, reason, one["detail"], *stored)  # noqa: FBT003
     # Removed for good since the request came first.
     return Decision(one["text"], True, reason, one["detail"])  # noqa: FBT003
+
+
+# Storing what was captured: all of it in one transaction, once for each request.
+
+
+class CaptureWriter:
+    """Stores drafts together with a note that belongs to the answer."""
+
+    def __init__(
+        self, drafting: MemoryBuilder, placing: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
+    ) -> None:
+        """Store by these parts; duplicates are counted as accesses."""
+        self._drafting = drafting
+        self._placing = placing
+        self._requests = requests
+        self._accesses = accesses
+
+    def known(self, request: Request) -> Noted | None:
+        """Return the answer that *request* got before, or None.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
+        return self._requests.known(request)
+
+    def set_aside(self, scope: Scope, text: str, *, field: str) -> ExtractedImages:
+        """Return what was said with references in the place of its images, none of which is kept yet.
+
+        Raises:
+            InvalidRequestError: An image cannot be kept; it names *field*.
+        """
+        return self._drafting.set_aside(scope, text, field=field)
+
+    def rehearsed(self, scope: Scope, draft: Draft) -> Memory:
+        """Return the memory that *draft* would become, without an id and at no revision."""
+        memory = self._drafting.prepare(scope, draft).record.memory
+        return replace(memory, id="", revision=0)
+
+    def store(self, scope: Scope, drafts: Sequence[Draft], request: Request, note: Json) -> Noted:
+        """Store *drafts* in order and return them with *note* once all are durable.
+
+        Raises:
+            RequestIdReusedError: The id was used for another request.
+        """
+        items = [self._drafting.prepare(scope, draft) for draft in drafts]
+
+        def work(transaction: Transaction) -> tuple[list[UpsertResult | Rejected], Json]:
+            placed = self._placing.place(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
+            return [rejection(result) for result in placed], note
+
+        noted = self._requests.once_noted(request, work)
+        self._accesses.note(
+            result.memory.id
+            for result in noted.results
+            if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
+        )
+        return noted
+
+
+def request_of(method: str, scope: Scope, request_id: str, digest: str) -> Request:
+    """Return a request whose memories lie in the scope's project or outside of all."""
+    return Request(method, request_id, digest, Reach.from_scope(scope))
+
+
+def listed_redactions(redactions: Iterable[Redaction]) -> Json:
+    """Return redactions as a note keeps them."""
+    return [[redaction.kind, redaction.count] for redaction in redactions]
+
+
+def redactions_from(listed: Any) -> tuple[Redaction, ...]:
+    """Return the redactions of a note."""
+    return tuple(Redaction(kind, count) for kind, count in listed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import summed
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
-from memsvc.engine.capture.file_finding import files_by_message
+from memsvc.engine.capture.capture import CaptureWriter, listed_redactions, redactions_from, request_of
 from memsvc.engine.capture.statement_extraction import (
     SOURCE,
     ExtractedStatement,
@@ -32,10 +32,11 @@ from memsvc.engine.capture.statement_extraction import (
     draft_of,
     taken_apart,
 )
-from memsvc.engine.capture.storing import CaptureWriter, listed_redactions, redactions_from, request_of
 from memsvc.engine.commit.idempotency import Noted, digest_of
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import title_of
+from memsvc.text.file_refs import refs_in
+from memsvc.text.recalled_text import rendered_spans
 
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
@@ -226,3 +227,42 @@ def _told(noted: Noted) -> Flushed:
         position=noted.position,
         conflicts=tuple(conflict for result in written for conflict in result.conflicts),
     )
+
+
+# Which files the messages of a conversation speak of.
+
+
+_UNREFERRED = frozenset({Reason.RECALLED, Reason.FORGET})
+"""A statement that only repeats memories, or asks to forget, refers to no file."""
+
+
+def files_by_message(messages: Sequence[ChatMessage], heard: Iterable[ExtractedStatement]) -> list[tuple[FileRef, ...]]:
+    """Return the files of each message: those of its tool calls, then those that its text refers to.
+
+    Not those of statements that only repeat memories or ask to forget, nor of instructions of the system.
+    """
+    unreferred: dict[int, list[str]] = defaultdict(list)
+    for one in heard:
+        if one.verdict.reason in _UNREFERRED:
+            unreferred[one.statement.place].append(one.statement.text)
+    return [
+        tuple(dict.fromkeys((*message.files, *_said(message, unreferred[place]))))
+        for place, message in enumerate(messages)
+    ]
+
+
+def _said(message: ChatMessage, unreferred: Sequence[str]) -> tuple[FileRef, ...]:
+    if message.role is Role.SYSTEM:
+        return ()
+    found = refs_in(message.content)
+    contexts = rendered_spans(message.content) if found else []
+    if not found or not (contexts or unreferred):
+        return found
+    start, parts = 0, []
+    for first, last in contexts:
+        parts.append(message.content[start:first])
+        start = last
+    text = "".join((*parts, message.content[start:]))
+    for statement in unreferred:
+        text = text.replace(statement, " ")
+    return refs_in(text)

@@ -12,9 +12,8 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone, hydrated
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.upsert import UpsertResult
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _STATES = {

@@ -12,7 +12,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.statements import contradiction, is_elsewhere, states_more
-from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
 _STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})

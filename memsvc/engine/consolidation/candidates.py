@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.conflicts import ConflictState
-from memsvc.domain.consolidation import MOST_MEMBERS, Group, may_be_merged, newest_first
+from memsvc.domain.consolidation import (
+    LASTING,
+    MOST_MEMBERS,
+    Group,
+    agree,
+    may_be_merged,
+    newest_first,
+    same_day,
+    same_day_of_writing,
+)
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import AnyOf, Field, conjunction
 from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.consolidation.alike import coherent_groups
+from memsvc.engine.conflicts.statements import contradiction
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.centring import means_of
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
-from memsvc.text.paraphrase import NOTHING, gist_of
+from memsvc.text.paraphrase import NOTHING, NormalizedText, are_alike, gist_of
 
 SLICE = 4
 """How many searches wait at a time. Whoever else searches waits behind them: with 64 they waited for seconds."""
@@ -169,3 +177,114 @@ def _scores(seed: Memory, hits: Sequence[Hit], threshold: float) -> dict[int, fl
         if row != seed.row and hit.score >= threshold:
             scores[row] = max(hit.score, scores.get(row, hit.score))
     return scores
+
+
+# Which memories say the same: told by all that they say, never by their vectors alone.
+
+
+def are_equivalent(one: Memory, other: Memory) -> bool:
+    """Return whether one of two memories can take the place of both: every doubt speaks against it.
+
+    They agree in all that is not text, do not contradict each other, and one says all that the other says. What is
+    told of a day counts as the same only on the same day, and what "she" or "this" does only under the same title.
+    """
+    if one.id == other.id or not (may_be_merged(one) and may_be_merged(other) and agree(one, other)):
+        return False
+    mine, theirs = _gist(one, other), _gist(other, one)
+    if (mine.is_pointing or theirs.is_pointing) and (not one.title or one.title != other.title):
+        return False
+    if (mine.is_relative or theirs.is_relative) and not same_day_of_writing(one, other):
+        return False
+    is_lasting = one.kind in LASTING or (mine.is_lasting and theirs.is_lasting)
+    if not is_lasting and not same_day(one, other):
+        return False
+    return are_alike(mine, theirs) and not contradiction(one, other) and not contradiction(other, one)
+
+
+def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
+    """Return *seed* with those of *others* that say the same as it and as each other; earlier ones go first."""
+    members = [seed]
+    for other in others:
+        if len(members) < MOST_MEMBERS and all(are_equivalent(member, other) for member in members):
+            members.append(other)
+    return members
+
+
+def cohere(members: Sequence[Memory]) -> bool:
+    """Return whether all of at least two memories say the same."""
+    return len(members) > 1 and len(coherent_groups(members[0], members[1:])) == len(members)
+
+
+def _gist(memory: Memory, other: Memory) -> NormalizedText:
+    """Return what a memory says; a title that the other has not belongs to it."""
+    if not memory.title or memory.title.casefold() == other.title.casefold():
+        return gist_of(memory.content, memory.speaker)
+    return gist_of(f"{memory.title}\n{memory.content}", memory.speaker)
+
+
+# Which memories of many can say the same as an earlier one at all: told without a search, by what they begin with.
+
+
+MOST = 1_000_000
+"""So many beginnings are remembered; of memories beyond them all are taken."""
+
+
+class BlockingIndex:
+    """Remembers how memories begin, those of one pass over all of them and those that were changed since.
+
+    Of memories that say the same the first sentences do, so they have the same letters or state the same; and of two
+    such memories the second one meets the first. Only a help: where not all that came before is remembered, all are
+    taken.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._lock = threading.Lock()
+        self._pass: Hashable = None
+        self._met: set[int] = set()
+        self._all: set[int] | None = None
+
+    def worth_comparing(self, walk: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
+        """Return those of the next *memories* of a *walk* that begin as one before them, in their order.
+
+        Searches go first. A walk that goes on after another one has begun is not remembered: then all are returned.
+        """
+        with self._lock:
+            if is_first:
+                self._pass, self._met = walk, set()
+            if self._pass != walk or len(self._met) > MOST:
+                self._pass, self._met = None, set()
+                return list(memories)
+            return [memory for memory in memories if _meets(memory, self._met)]
+
+    def finish(self, walk: Hashable) -> None:
+        """Take a walk that is over for one over all memories: what changes from now on is compared with them."""
+        with self._lock:
+            self._all = self._met if self._pass == walk else None
+            self._pass, self._met = None, set()
+
+    def worth_comparing_again(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Return those of *memories* changed since the last finished walk that begin as any memory, or as they did."""
+        with self._lock:
+            if self._all is None or len(self._all) > MOST:
+                self._all = None
+                return list(memories)
+            return [memory for memory in memories if _meets(memory, self._all)]
+
+
+def _meets(memory: Memory, met: set[int]) -> bool:
+    SEARCH_PRIORITY.give_way()
+    marks = set(_marks(memory))
+    is_known = not marks.isdisjoint(met)
+    met |= marks
+    return is_known
+
+
+def _marks(memory: Memory) -> Iterator[int]:
+    place = (memory.scope.owner, memory.scope.project_id, memory.kind, memory.layer)
+    texts = {memory.content, f"{memory.title}\n{memory.content}"} if memory.title else {memory.content}
+    for text in texts:
+        for said in gist_of(text, memory.speaker).said[:1]:
+            yield hash((*place, "".join(sorted("".join(said.words)))))
+            if said.stated:
+                yield hash((*place, said.stated))

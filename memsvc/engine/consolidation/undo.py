@@ -23,9 +23,8 @@ from memsvc.domain.write_requests import Outcome, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
-from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.upsert import UpsertResult
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})

@@ -8,20 +8,27 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import (
     ACTIVE_COUNT,
+    ALMOST_FULL,
     CORE_COUNT,
+    NEARLY,
     NEARLY_FULL,
     RETRIEVED,
     ContextQuery,
     Event,
     Held,
+    LeftOut,
+    Locale,
+    Notice,
     Plan,
     Reason,
     Section,
+    Severity,
+    Summary,
     TokenBudget,
     own_shares,
 )
@@ -31,20 +38,17 @@ from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.context.core_memories import LIST
-from memsvc.engine.context.ending import ContextFooter, opening
-from memsvc.engine.context.kept import LruCache
-from memsvc.engine.context.ledger import Ledger
-from memsvc.engine.context.noticing import ContextWarnings
-from memsvc.engine.context.rendering import Line, LineRenderer
-from memsvc.engine.context.selection import SectionSelector
+from memsvc.engine.context.rendering import Line, LineRenderer, LruCache
+from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     Gathers,
     section_of,
 )
-from memsvc.engine.context.told import Deduplicator
 from memsvc.ports.models import Tokenizer
+from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, left_out_line, message, removed_line
+from memsvc.text.recalled_text import citation
 
 MARGIN_SECONDS = 0.05
 """So long before the deadline the search is no longer waited for: what is there must still be told."""
@@ -288,3 +292,132 @@ class ContextBuilder:
         except MemsvcError as error:
             return (), error.message
         return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
+
+
+# The first and the last lines of a context: what encloses the data, and what was left out.
+
+
+NAMED_IDS = 100
+"""So many of what was left out are named."""
+REMOVED_MARKS = 20
+RESERVED_TOKENS = 160
+"""Kept free for the line that says what was left out, or a twentieth of a small budget."""
+_PART = 20
+_HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
+
+
+class LedgerView(Protocol):
+    """What the ending needs to know of a context."""
+
+    holds: dict[str, Held]
+    counts: dict[Section, list[int]]
+    left_out: dict[tuple[Section, Reason], list[str]]
+    texts: list[str]
+
+
+def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
+    """Return the first lines and what they cost."""
+    return OPENING[locale], tokenizer.count(OPENING[locale])
+
+
+class ContextFooter:
+    """Closes a context."""
+
+    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
+        self._query = query
+        self._count, self._adds_up = tokenizer.count, tokenizer.adds_up
+        self._earlier = earlier
+        self.least_tokens = tokenizer.count(CLOSING)
+        self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
+
+    def nothing(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
+        """Return the summary of a context that has no room for anything."""
+        total = self._query.total_tokens
+        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(books))
+
+    def summary(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
+        """Return the summary: its text says as much of what was left out as there is room for."""
+        left_out = _left_out(books)
+        removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
+        before = "" if self._adds_up else "".join(books.texts)
+        spent = sum(map(self._count, books.texts)) if self._adds_up else 0
+        for text in (*self._texts(left_out, removed), ""):
+            whole = spent + self._count(before + text)
+            if whole <= self._query.total_tokens:
+                break
+        return Summary(
+            text=text,
+            text_token_count=self._count(text),
+            token_count=whole,
+            total_tokens=self._query.total_tokens,
+            sections={section: _pair(books.counts.get(section)) for section in sections},
+            left_out=left_out,
+            removed_ids=removed,
+        )
+
+    def _texts(self, left_out: Sequence[LeftOut], removed: Sequence[str]) -> Iterator[str]:
+        locale = self._query.locale
+        told = left_out_line([one for one in left_out if one.reason is not Reason.UNCHANGED], locale)
+        marks = removed_line([citation(one) for one in removed[:REMOVED_MARKS]], locale)
+        yield told + marks + CLOSING
+        if told and marks:
+            yield marks + CLOSING
+        total = sum(one.count for one in left_out if one.reason is not Reason.UNCHANGED)
+        if total:
+            yield f"{'Left out' if locale is Locale.EN else '未列出'}: {total}\n{CLOSING}"
+        yield CLOSING
+
+
+def _left_out(books: LedgerView) -> tuple[LeftOut, ...]:
+    """Return what was left out by section and reason; what another section shows all the same is not missing."""
+    found = []
+    order = list(Section)
+    for (section, reason), ids in sorted(
+        books.left_out.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
+    ):
+        missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in books.holds]
+        if missing:
+            found.append(LeftOut(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
+    return tuple(found)
+
+
+def _pair(counts: Sequence[int] | None) -> tuple[int, int]:
+    return (counts[0], counts[1]) if counts else (0, 0)
+
+
+# What about a context deserves attention.
+
+
+class ContextWarnings:
+    """Makes warnings in one language."""
+
+    def __init__(self, locale: Locale) -> None:
+        self._locale = locale
+
+    def too_small(self, needed: int, total: int) -> Notice:
+        """Say that nothing fits."""
+        return self._notice(Severity.CRITICAL, "BUDGET_TOO_SMALL", needed, total)
+
+    def incomplete(self, detail: str) -> Notice:
+        """Say that the search did not find all that it might have."""
+        said = message("RETRIEVAL_INCOMPLETE", self._locale, detail=detail)
+        return Notice(Severity.WARNING, "RETRIEVAL_INCOMPLETE", said)
+
+    def late(self, sections: Sequence[Section]) -> Notice:
+        """Say that there was no time for some sections."""
+        names = ", ".join(HEADINGS[self._locale][section] for section in Section if section in sections)
+        return Notice(Severity.WARNING, "DEADLINE", message("DEADLINE", self._locale, detail=names))
+
+    def count(self, code: str, value: int, limit: int) -> Iterator[Notice]:
+        """Say that there are nearly, or more than, as many memories as a tier is meant for."""
+        if value >= NEARLY * limit:
+            yield self._notice(Severity.WARNING if value > limit else Severity.INFO, code, value, limit)
+
+    def session(self, tokens: int, limit: int) -> Iterator[Notice]:
+        """Say that a session is nearly full."""
+        if limit > 0 and tokens > NEARLY_FULL * limit:
+            severity = Severity.CRITICAL if tokens > ALMOST_FULL * limit else Severity.WARNING
+            yield self._notice(severity, "SESSION_NEARLY_FULL", tokens, limit)
+
+    def _notice(self, severity: Severity, code: str, value: int, limit: int) -> Notice:
+        return Notice(severity, code, message(code, self._locale, value=value, limit=limit), value, limit)

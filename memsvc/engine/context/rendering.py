@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import Generic, TypeVar
 
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.files import HEADINGS, written
 from memsvc.domain.memory import Memory
-from memsvc.engine.context.kept import LruCache, identity
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import given_apart
@@ -179,3 +181,71 @@ def _as_data(text: str) -> str:
     lines = [line.rstrip() for line in text.splitlines()]
     joined = "\n  ".join(line for line in lines if line.strip()).strip()
     return _MARK.sub("(", _TAG.sub("‹", joined))
+
+
+# Counting tokens, each line once: a context that is built again is made of nearly the same lines.
+
+
+KEPT_COUNTS = 8_192
+
+
+class CachedTokenCounter:
+    """`memsvc.ports.models.Tokenizer` that remembers the counts of short texts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Count by *tokenizer*."""
+        self.name, self.adds_up = tokenizer.name, tokenizer.adds_up
+        self._tokenizer = tokenizer
+        self._kept = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
+
+    def count(self, text: str) -> int:
+        """Count the tokens of *text*."""
+        return self._kept(text) if len(text) <= KEPT_CHARS else self._tokenizer.count(text)
+
+    def clear(self) -> None:
+        """Forget every text."""
+        self._kept.cache_clear()
+
+    def ping(self) -> None:
+        """Return when the tokenizer answers."""
+        self._tokenizer.ping()
+
+
+# What contexts worked out of memories and will ask for again: a context is mostly made of what the last one showed.
+
+
+V = TypeVar("V")
+Identity = tuple[str, int, datetime, str]
+
+
+def identity(memory: Memory) -> Identity:
+    """Return what a memory's words depend on: nothing that a context shows changes without a revision."""
+    return memory.id, memory.revision, memory.update_time, memory.content_hash
+
+
+class LruCache(Generic[V]):
+    """Values by key, the lately used ones. Safe to use from several threads: at worst something is worked out twice."""
+
+    def __init__(self, capacity: int) -> None:
+        """Keep between *capacity* and twice as many."""
+        self._capacity = capacity
+        # Two halves, the older one dropped when the younger is full: no order to keep up at every look.
+        self._young: dict[Hashable, V] = {}
+        self._old: dict[Hashable, V] = {}
+
+    def get(self, key: Hashable) -> V | None:
+        """Return a value that was kept."""
+        value = self._young.get(key)
+        if value is None and (value := self._old.get(key)) is not None:
+            self.keep(key, value)
+        return value
+
+    def keep(self, key: Hashable, value: V) -> None:
+        """Keep a value."""
+        if len(self._young) >= self._capacity:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._young, self._old = {}, {}

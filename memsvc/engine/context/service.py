@@ -18,11 +18,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
 from memsvc.engine.context.builder import BuildInputs, ContextBuilder
 from memsvc.engine.context.core_memories import CoreMemoryCache
-from memsvc.engine.context.counting import CachedTokenCounter
-from memsvc.engine.context.kept import LruCache
-from memsvc.engine.context.past import AsOfContextSources
-from memsvc.engine.context.rendering import Line
-from memsvc.engine.context.sources import ContextSources, search_of
+from memsvc.engine.context.rendering import CachedTokenCounter, Line, LruCache
+from memsvc.engine.context.sources import AsOfContextSources, ContextSources, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import SearchService
 from memsvc.ports.metadata import MemoryReads

@@ -15,7 +15,7 @@ from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.memories.lifting import ExtractedImages, NothingAside
+from memsvc.engine.records.memory_builder import ExtractedImages, NothingAside
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
 from memsvc.text.file_refs import InlineImage, inline_images, with_references
@@ -42,7 +42,7 @@ class InlineImages:
         self._now = now
 
     def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
-        """Return *content* with references in the place of its images: see `memsvc.engine.memories.lifting`."""
+        """Return *content* with references in the place of its images: see `memsvc.engine.records.memory_builder`."""
         images = inline_images(content)
         if not images:
             return NothingAside(content)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import FileContentMissingError, InvalidRequestError, StoredFileNotFoundError, Violation
-from memsvc.domain.files import File, FileFilter
+from memsvc.domain.files import File, FileFilter, UrlTemplates, is_expired, url_of
+from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.idempotency import Request, digest_of
+from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.files.upload import file_as_json, file_from_json
+from memsvc.engine.sessions.serialization import once
 from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
 from memsvc.ports.features import FileReads
+from memsvc.ports.metadata import Transaction
 
 
 class OpenFile:
@@ -102,3 +110,80 @@ class FileReader:
             yield OpenFile(file, reader, offset, end)
         finally:
             opening.__exit__(None, None, None)
+
+
+# From references to the files that they name, and to where these are reached.
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRef:
+    """What became of a reference: a file, or None when there is none in the scope. Without a template no URLs."""
+
+    ref: FileRef
+    file: File | None = None
+    download_url: str = ""
+    preview_url: str = ""
+
+
+class FileRefResolver:
+    """Resolves references, many with one question to the store."""
+
+    def __init__(self, files: FileReads, templates: UrlTemplates, now: Callable[[], datetime]) -> None:
+        """Look into *files*; *now* is the clock."""
+        self._files = files
+        self._templates = templates
+        self._now = now
+
+    def resolve(self, scope: Scope, refs: Iterable[FileRef]) -> dict[FileRef, ResolvedRef]:
+        """Return what each of *refs* leads to: a file of that category, in the scope's project or global, unexpired."""
+        distinct = list(dict.fromkeys(refs))
+        if not distinct:
+            return {}
+        ids = list(dict.fromkeys(ref.id for ref in distinct))
+        files = self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
+        return {ref: self._resolved(ref, files.get(ref.id)) for ref in distinct}
+
+    def of(self, file: File) -> ResolvedRef:
+        """Return what the reference to a file leads to."""
+        ref = FileRef(file.category.value, file.id)
+        return ResolvedRef(ref, file, url_of(self._templates.download, file), url_of(self._templates.preview, file))
+
+    def _resolved(self, ref: FileRef, file: File | None) -> ResolvedRef:
+        return self.of(file) if file is not None and file.category.value == ref.category else ResolvedRef(ref)
+
+
+# Delete: a file goes, and its blob when nobody else uses it.
+
+
+METHOD = "DeleteFile"
+
+
+class DeletingFiles:
+    """Deletes files for good."""
+
+    def __init__(self, committer: GroupCommitter, keeping: BlobGuard, now: Callable[[], datetime]) -> None:
+        """Delete by *committer*; *now* is the clock."""
+        self._committer = committer
+        self._keeping = keeping
+        self._now = now
+
+    def delete(self, scope: Scope, file_id: str, request_id: str = "") -> File:
+        """Delete a file and return what it was.
+
+        Raises:
+            StoredFileNotFoundError: It is not in the scope, or it has expired.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        reach, now = Reach.from_scope(scope), self._now()
+
+        def work(transaction: Transaction) -> File:
+            file = transaction.files.get(file_id, reach=reach)
+            if file is None or is_expired(file, now):
+                raise StoredFileNotFoundError(file_id)
+            transaction.files.delete([file])
+            return file
+
+        request = Request(METHOD, request_id, digest_of(scope, file_id) if request_id else "", reach)
+        deleted = once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+        self._keeping.try_to_remove_unused([deleted.sha256])
+        return deleted

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain import limits
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
 from memsvc.domain.files import File, FileCategory, media_type_matches
-from memsvc.domain.memory import Json, uuid7
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import FileRef, Json, Status, uuid7
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall
-from memsvc.engine.files.answers import file_as_json, file_from_json
-from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.engine.sessions.serialization import once
 from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
@@ -205,3 +209,72 @@ def _request(scope: Scope, new: NewFile, sha256: str, request_id: str) -> Reques
     """Return an upload as it is recognised: by what was said of the file, and by its bytes."""
     asked = (scope, new.name, new.category, new.media_type, new.metadata, new.ttl, new.expire_time, sha256)
     return Request(METHOD, request_id, digest_of(*asked) if request_id else "", Reach.from_scope(scope))
+
+
+# Attachments: files of the category memory that say which memory they belong to (requirement V7).
+
+
+MEMORY_ID = "memory_id"
+"""The name in a file's metadata that says which memory it is attached to."""
+
+
+class AttachmentLinker:
+    """Ties a file to its memory in the transaction that stores the file."""
+
+    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *recording*; *now* is the clock."""
+        self._recording = recording
+        self._now = now
+
+    def attach(self, transaction: Transaction, file: File) -> None:
+        """Have the memory that *file* names refer to it, by a new revision; a file that names none stays alone.
+
+        Raises:
+            MemoryNotFoundError: The memory is not there for the file's scope.
+            InvalidRequestError: It refers to as many files as it may.
+        """
+        memory_id = file.metadata.get(MEMORY_ID)
+        if file.category is not FileCategory.MEMORY or not isinstance(memory_id, str):
+            return
+        before = transaction.get(memory_id.lower(), reach=Reach.from_scope(file.scope))
+        if before is None or before.status is Status.DELETED or not visible(before, file.scope):
+            raise MemoryNotFoundError(memory_id)
+        if len(before.file_refs) >= limits.FILE_REFS:
+            description = f"names a memory that refers to {limits.FILE_REFS} files already, as many as it may"
+            raise InvalidRequestError([Violation(f"header.metadata.{MEMORY_ID}", description)])
+        refs = (*before.file_refs, FileRef(file.category.value, file.id))
+        after = replace(before, file_refs=refs, update_time=self._now(), revision=before.revision + 1)
+        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        transaction.update(before, record, ChangeAction.UPDATED)
+
+
+# Files as the JSON of a remembered answer, or of an exported line, and back.
+
+
+_SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")
+_PLAIN = ("id", "name", "media_type", "size_bytes", "sha256", "has_content", "row")
+
+
+def file_as_json(file: File) -> dict[str, Any]:
+    """Return a file as JSON."""
+    return {
+        "scope": [getattr(file.scope, name) for name in _SCOPE],
+        "plain": [getattr(file, name) for name in _PLAIN],
+        "category": file.category.value,
+        "create_time": to_micros(file.create_time),
+        "expire_time": None if file.expire_time is None else to_micros(file.expire_time),
+        "metadata": dict(file.metadata),
+    }
+
+
+def file_from_json(known: Mapping[str, Any]) -> File:
+    """Return the file that `file_as_json` wrote."""
+    plain: dict[str, Any] = dict(zip(_PLAIN, known["plain"], strict=True))
+    return File(
+        scope=Scope(*known["scope"]),
+        category=FileCategory(known["category"]),
+        create_time=from_micros(known["create_time"]),
+        expire_time=None if known["expire_time"] is None else from_micros(known["expire_time"]),
+        metadata=known["metadata"],
+        **plain,
+    )

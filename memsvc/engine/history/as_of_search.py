@@ -8,8 +8,12 @@ their table. What comes out goes through the same fusion and ranking as any sear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.filter_evaluation import memory_matches
@@ -18,19 +22,25 @@ from memsvc.domain.index_entries import Chunk, Document, Hit, LexicalEntry, View
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
-from memsvc.engine.history.bm25 import bm25
-from memsvc.engine.history.dense import PastVectors
-from memsvc.engine.history.past import AsOfState
-from memsvc.engine.indexing.views import lexical_entries
+from memsvc.engine.history.as_of_reads import AsOfState
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.vector_entries import (
+    EmbeddingGranularity,
+    VectorEntries,
+    centred,
+    lexical_entries,
+    means_of,
+    passages_of,
+)
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.retrieval import Retrieved, table_terms
-from memsvc.engine.search.retrieval_request import RetrievalSource
+from memsvc.engine.search.retrieval_request import RetrievalRequest, RetrievalSource
 from memsvc.engine.search.search import Readers
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
+from memsvc.ports.vectors import VectorIndex
 
 LOOKED_BACK_AT = 10_000
 """How many memories that changed since are looked back at: the newest; the reply says when there were more."""
@@ -243,3 +253,78 @@ def _best(hits: Iterable[Hit], limit: int) -> list[Hit]:
 
 def _sole(memory: Memory) -> tuple[Chunk]:
     return (Chunk(0, memory.content, (), 1, memory.content.count("\n") + 1),)
+
+
+# Comparing the meaning of texts that no index holds any longer, by the vectors stored when they were indexed.
+
+
+EMBEDDED = 32
+"""How many memories without stored vectors are embedded for one search; more would take seconds."""
+
+
+class PastVectors:
+    """Scores documents as the live generation of the vector index would."""
+
+    def __init__(self, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
+        """Centre by the manifest of *vectors*; take stored vectors from *embedding*."""
+        self._vectors = vectors
+        self._embedding = embedding
+        self._entries = VectorEntries(embedding, tier)
+        self._tier = tier
+
+    def nearest(
+        self, query: SearchQuery, documents: Mapping[int, Document], first: Sequence[int]
+    ) -> tuple[dict[View, list[Hit]], bool]:
+        """Return a hit for each entry by view, and whether documents were left out since they have no vectors.
+
+        Of those without, the *first* ones by row are embedded.
+
+        Raises:
+            BackendUnavailableError: The embedder cannot be reached.
+        """
+        manifest = self._vectors.manifest
+        if manifest is None or manifest.model != self._embedding.model:
+            return {}, True
+        chosen, is_partial = self._affordable(documents, first)
+        means = means_of(manifest)
+        asked = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
+        hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
+        for entries in self._entries.entries(chosen, means).values():
+            for entry in entries:
+                if entry.view in hits:
+                    score = float(centred(asked, means.get(entry.view)) @ entry.vector)
+                    hits[entry.view].append(Hit(entry.entry_id, score))
+        return hits, is_partial
+
+    def _affordable(self, documents: Mapping[int, Document], first: Sequence[int]) -> tuple[list[Document], bool]:
+        texts = {row: [passage.text for passage in passages_of(one, self._tier)] for row, one in documents.items()}
+        flat = [text for several in texts.values() for text in several]
+        stored = {text for text, is_known in zip(flat, self._embedding.known(flat), strict=True) if is_known}
+        absent = [row for row, several in texts.items() if not stored.issuperset(several)]
+        place = {row: rank for rank, row in reversed(list(enumerate(first)))}
+        absent.sort(key=lambda row: place.get(row, len(first)))
+        left_out = set(absent[EMBEDDED:])
+        return [one for row, one in documents.items() if row not in left_out], bool(left_out)
+
+
+# BM25 over a handful of entries, where they are to be compared with each other and no index holds them all.
+
+
+K1 = 1.2
+B = 0.75
+
+
+def bm25(entries: Sequence[LexicalEntry], terms: Sequence[str]) -> list[Hit]:
+    """Return the entries that hold one of *terms* or more, best first, equal scores by entry id."""
+    wanted = dict.fromkeys(terms)
+    counted = [(entry, Counter(term for term in entry.terms if term in wanted)) for entry in entries]
+    average = sum(len(entry.terms) for entry in entries) / max(len(entries), 1) or 1.0
+    holders = Counter(term for _, counts in counted for term in counts)
+    rarities = {term: math.log(1 + (len(entries) - number + 0.5) / (number + 0.5)) for term, number in holders.items()}
+    hits = []
+    for entry, counts in counted:
+        norm = K1 * (1 - B + B * len(entry.terms) / average)
+        shares = (rarities[term] * count * (K1 + 1) / (count + norm) for term, count in counts.items())
+        if counts:
+            hits.append(Hit(entry.entry_id, math.fsum(shares)))
+    return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))

@@ -22,10 +22,10 @@ from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.engine.conflicts.rollback import ConflictRollback, in_question
+from memsvc.engine.history.as_of_reads import SLICE, AsOfState
 from memsvc.engine.history.checkpoints import in_scope
-from memsvc.engine.history.past import SLICE, AsOfState
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.memories.returning import action_of, reverted
+from memsvc.engine.records.memory_builder import RecordBuilder
+from memsvc.engine.records.patching import action_of, reverted
 from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 

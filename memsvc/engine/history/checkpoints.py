@@ -20,8 +20,7 @@ from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.history.as_of_reads import cursor_of
-from memsvc.engine.history.past import AsOfState
+from memsvc.engine.history.as_of_reads import AsOfState, cursor_of
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
 from memsvc.domain.diagnostics import IndexKind
-from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.index_entries import Document
+from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
+from memsvc.domain.index_entries import Document, LexicalEntry, LexicalManifest, VectorManifest
+from memsvc.engine.indexing.vector_entries import (
+    VIEWS,
+    EmbeddingGranularity,
+    EmbeddingSpace,
+    EmbeddingSpaces,
+    Means,
+    lexical_entries,
+    means_of,
+)
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.vectors import VectorIndex
+from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
+from memsvc.text.passages import ANALYSIS_VERSION
 
 E = TypeVar("E")
 X = TypeVar("X", bound=LexicalIndex | VectorIndex)
@@ -141,3 +156,215 @@ class IndexSide(Generic[X]):
     def inventory(self) -> Iterator[Listed]:
         """List every live entry."""
         return self._index.inventory()
+
+
+# The index of words, as the indexer sees it.
+
+
+class LexicalIndexWriter(IndexSide[LexicalIndex]):
+    """The index of words."""
+
+    kind = IndexKind.LEXICAL
+
+    def is_current(self) -> bool:
+        """Return whether there is a live generation."""
+        return self._index.manifest is not None
+
+    def is_stale(self) -> bool:
+        """Return whether none is live, or the live one was made by another analysis."""
+        manifest = self._index.manifest
+        return manifest is None or manifest.analysis != ANALYSIS_VERSION
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        self._index.replace(changes_of(rows, self._make(documents)))
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[LexicalEntry]:
+        """Begin a generation as of *position*; words need no sample."""
+        del sample, total
+        manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
+        return Drafting(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
+
+    @staticmethod
+    def _make(documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:
+        return {document.memory.row: lexical_entries(document) for document in documents}
+
+
+# The index of meanings, as the indexer sees it.
+
+
+MEAN_MINIMUM = 200
+"""Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
+MEAN_SAMPLES = 5_000
+"""More passages than this change a mean no further."""
+MEAN_GROWTH = 2
+"""So many times the passages that a mean was taken from, and it is taken anew: the first hundreds may be one talk."""
+LOOSE_MINIMUM = 5_000
+LOOSE_SHARE = 0.2
+"""More entries than both written since a generation was sealed, and a new one is worth its while."""
+SAMPLE_BATCH = 256
+LEFT_BEHIND = (
+    "was built anew by another process with another model: give this process that model, or start it anew to have the "
+    "index built with its own"
+)
+
+
+class VectorIndexWriter(IndexSide[VectorIndex]):
+    """The index of meanings."""
+
+    kind = IndexKind.VECTORS
+
+    def __init__(self, index: VectorIndex, spaces: EmbeddingSpaces, tier: EmbeddingGranularity) -> None:
+        super().__init__(index)
+        self._spaces = spaces
+        self._entries = spaces.current.entries
+        self._embedding = spaces.current.embedding
+        self._views = VIEWS[tier]
+        self._was_current = False
+
+    def is_current(self) -> bool:
+        """Return whether the model of the live generation is at hand.
+
+        Raises:
+            BackendUnavailableError: It was, but another process went on to a model that is not. Changes are that one's
+                to apply: left out here and noted, nobody would write them.
+        """
+        manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+        is_current = self._spaces.of(manifest) is not None
+        self._was_current = self._was_current or is_current
+        return is_current
+
+    def is_stale(self) -> bool:
+        """Return whether a new generation is due: another model, or another choice of views.
+
+        Not when another process has gone on to another model since: two would build against each other for ever.
+        """
+        manifest = self._index.manifest
+        if self._is_left_behind(manifest):
+            return False
+        space = self._spaces.of(manifest)
+        return manifest is None or space is None or not space.is_current or manifest.views != self._views
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        manifest = self._index.manifest
+        while (space := self._spaces.of(manifest)) is not None and manifest is not None:
+            written = self._written(manifest, space, rows, documents)
+            live = self._index.manifest
+            if written and live is not None and live.generation == manifest.generation:
+                return
+            # Another process switched meanwhile: what was made by the means of one generation is nothing to the next.
+            manifest = live
+        if self._is_left_behind(manifest):
+            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+
+    def _is_left_behind(self, manifest: VectorManifest | None) -> bool:
+        is_foreign = manifest is not None and self._spaces.of(manifest) is None
+        return is_foreign and self._was_current and self.is_shared
+
+    def _written(
+        self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
+    ) -> bool:
+        """Write by a manifest; return False when its generation is no longer the live one."""
+        entries = space.entries.entries(documents, means_of(manifest))
+        if manifest.views != self._views:
+            # The tier was changed: until the next generation is there, this one holds the views that it is searched by.
+            entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
+        try:
+            self._index.replace(changes_of(rows, entries))
+        except (BackendUnavailableError, DimensionMismatchError):
+            live = self._index.manifest
+            if live is None or live.generation == manifest.generation:
+                raise
+            return False
+        return True
+
+    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
+        """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
+        means, samples = self._means(sample, total)
+        manifest = VectorManifest(
+            generation=self.generation() + 1,
+            model=self._embedding.model,
+            dimension=self._embedding.dimension,
+            position=position,
+            views=self._views,
+            means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
+            mean_samples=samples,
+            hnsw=self._wants_graph(),
+        )
+        return Drafting(
+            manifest.generation,
+            self._index.begin(manifest),
+            lambda documents: self._entries.entries(documents, means),
+            self._index.switch,
+        )
+
+    def refresh_is_due(self, total: int) -> bool:
+        """Return whether the means rest on far too few passages, many entries lie loose, or a graph would pay."""
+        manifest = self._index.manifest
+        if manifest is None:
+            return True
+        if self._is_left_behind(manifest):
+            return False
+        enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
+        outgrown = manifest.mean_samples < enough <= total
+        crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
+        return outgrown or crowded or (not manifest.hnsw and self._index.graph_pays())
+
+    def _wants_graph(self) -> bool:
+        try:
+            return self._index.graph_pays()
+        except BackendUnavailableError:
+            # The live generation is lost, which may be why a new one is made; whether a graph pays is asked again.
+            return False
+
+    def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
+        if total < MEAN_MINIMUM:
+            neutral = self._embedding.passages(NEUTRAL_SENTENCES).mean(axis=0)
+            return dict.fromkeys(self._views, neutral), 0
+        sums = {view: np.zeros(self._embedding.dimension, dtype=np.float64) for view in self._views}
+        counts = dict.fromkeys(self._views, 0)
+        memories = 0
+        for batch in _batched(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
+            memories += len(batch)
+            for _, passages, vectors in self._entries.raw(batch):
+                for passage, vector in zip(passages, vectors, strict=True):
+                    sums[passage.view] += vector
+                    counts[passage.view] += 1
+        return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
+
+
+def _batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
+    while batch := list(islice(documents, size)):
+        yield batch
+
+
+# What went wrong with an index when it was last asked or written to: files may break where no ping looks.
+
+
+class LastErrors:
+    """Remembers, for each index and each thing done with it, whether it failed the last time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], str] = {}
+
+    def note(self, port: str, operation: str, message: str) -> None:
+        """Note that something failed."""
+        with self._lock:
+            self._known[port, operation] = message
+
+    def forget(self, port: str, operation: str = "") -> None:
+        """Note that something went well; without an operation, that the index is a new one."""
+        if not self._known:
+            return
+        with self._lock:
+            for name in [one for one in self._known if one[0] == port and operation in {"", one[1]}]:
+                del self._known[name]
+
+    def of(self, port: str) -> dict[str, str]:
+        """Return what failed with an index the last time, and how, by operation."""
+        with self._lock:
+            return {operation: message for (name, operation), message in self._known.items() if name == port}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, StoreMovedError
-from memsvc.domain.index_entries import Change
-from memsvc.engine.indexing.applying import ChangeApplier
-from memsvc.engine.indexing.progress import Waiters
-from memsvc.engine.indexing.words_ahead import LexicalCatchUp
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
+from memsvc.domain.index_entries import Change, Document
+from memsvc.engine.indexing.index_writers import IndexWriter
+from memsvc.engine.indexing.vector_entries import EmbeddingPrefetcher, Part, VectorEntries
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 
@@ -245,3 +245,221 @@ def _done() -> Future[None]:
     future: Future[None] = Future()
     future.set_result(None)
     return future
+
+
+# Bringing changes from the store into both live indexes.
+
+
+COSTLY = 32
+"""Passages that the model has to embed, between two commits of the indexes."""
+CHEAP = 512
+"""Memories whose vectors are given, between two commits of the indexes."""
+
+
+class ChangeApplier:
+    """Writes the present state of memories into the live indexes.
+
+    One thing at a time: who holds `exclusive` knows that the live indexes stand still.
+    """
+
+    def __init__(self, feed: IndexFeed, vectors: IndexWriter, lexical: IndexWriter, entries: VectorEntries) -> None:
+        self._feed = feed
+        self._vectors = vectors
+        self._lexical = lexical
+        self._entries = entries
+        self._ahead = EmbeddingPrefetcher(entries)
+        self._lock = threading.RLock()
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep the live indexes as they are while the context is open."""
+        with self._lock:
+            yield
+
+    def close(self) -> None:
+        """Give the threads back."""
+        self._ahead.close()
+        self._beside.shutdown()
+
+    def apply(
+        self, changes: Sequence[Change], *, is_over: Callable[[], bool] | None = None
+    ) -> Iterator[Sequence[Change]]:
+        """Apply *changes* part by part; yield each part once both indexes hold it for good, for the store to note it.
+
+        When *is_over* says so while a part is being embedded, that part and those after it are left to another time.
+        Without it nothing can be more urgent than these changes, and nothing is done beside them.
+
+        Raises:
+            BackendUnavailableError: An index or the embedder cannot be reached; what was yielded is applied.
+        """
+        parts = list(self._parts(changes))
+        with closing(self._embedded(parts, is_over)) if self._vectors.is_current() else nullcontext(parts) as ready:
+            for part in ready:
+                with self._lock:
+                    # Embedding may have taken long.
+                    self._feed.require_lent()
+                    self.write(part.rows, part.documents)
+                yield part.changes
+
+    def _embedded(self, parts: Sequence[Part], is_over: Callable[[], bool] | None) -> Generator[Part, None, None]:
+        if is_over is not None:
+            yield from self._ahead.each(parts, is_over)
+            return
+        for part in parts:
+            if part.costly > 1:
+                self._entries.embed(part.documents)
+            yield part
+
+    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Write into both live indexes side by side; one that is not current is left to its rebuild."""
+        beside = self._beside.submit(self._write, self._lexical, rows, documents)
+        try:
+            self._write(self._vectors, rows, documents)
+        finally:
+            beside.result()
+
+    def write_words(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Write into the live index of words alone.
+
+        Raises:
+            BackendUnavailableError: It cannot be reached.
+        """
+        with self._lock:
+            self._feed.require_lent()
+            self._write(self._lexical, rows, documents)
+
+    @staticmethod
+    def _write(side: IndexWriter, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        if side.is_current():
+            side.write(rows, documents)
+
+    def _parts(self, changes: Sequence[Change]) -> Iterator[Part]:
+        rows = list(dict.fromkeys(change.row for change in changes))
+        documents = {document.memory.row: document for document in self._feed.documents(rows)}
+        costs = {row: self._entries.cost(document) for row, document in documents.items()}
+        part: list[Change] = []
+        weight = 0
+        for change in changes:
+            part.append(change)
+            weight += max(1, costs.get(change.row, 0) * CHEAP // COSTLY)
+            if weight >= CHEAP:
+                yield _part(part, documents, costs)
+                part, weight = [], 0
+        if part:
+            yield _part(part, documents, costs)
+
+
+def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> Part:
+    rows = dict.fromkeys(change.row for change in changes)
+    costly = sum(costs.get(row, 0) for row in rows)
+    return Part(changes, [documents[row] for row in rows if row in documents], costly)
+
+
+# Bringing changes into the index of words alone, while that of meanings, or the model, is away.
+
+
+PAGE = 128
+"""Changes written between two commits of the index; so many are lent at once also where processes share a store."""
+
+
+class LexicalCatchUp:
+    """Keeps searches by words fresh when the changes cannot be applied whole.
+
+    The changes stay pending: once the model is back they are applied from the first one on, words too, so that nothing
+    depends on what was written ahead. Between processes on one store, only what is lent to this one is written: what
+    another one has, it applies itself, and what it has applied whole must not be replaced by an earlier state, for
+    nobody would write it again.
+    """
+
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
+        self._feed = feed
+        self._applying = applying
+        self._position = 0
+
+    def catch_up(self, applied: int, *, is_over: Callable[[], bool]) -> int:
+        """Write what was changed after *applied*, and not here before; return up to which position words are found.
+
+        Raises:
+            BackendUnavailableError: The index of words is away, too.
+        """
+        position = max(self._position, applied)
+        while not is_over() and (changes := self._feed.since(position, limit=PAGE)):
+            self._write(changes)
+            position = self._position = changes[-1].position
+        return position
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        wanted = {change.position for change in changes}
+        with self._feed.claim(sorted(wanted), limit=PAGE) as lent:
+            rows = list(dict.fromkeys(change.row for change in lent if change.position in wanted))
+            if rows:
+                self._applying.write_words(rows, self._feed.documents(rows))
+
+
+# Who waits for which change to be searchable.
+
+
+class Waiters:
+    """Futures of callers that wait until the indexes have reached a position, or hold certain changes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until: list[tuple[int, Future[None]]] = []
+        self._exact: list[tuple[set[int], Future[None]]] = []
+
+    def until(self, position: int) -> Future[None]:
+        """Return a future that is done once every change up to *position* is applied."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._until.append((position, future))
+        return future
+
+    def exactly(self, positions: Sequence[int]) -> Future[None]:
+        """Return a future that is done once these changes are applied, whatever else waits."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._exact.append((set(positions), future))
+        return future
+
+    def wanted(self, *, limit: int) -> list[int]:
+        """Return positions that somebody waits for by name, oldest caller first, at most *limit*."""
+        with self._lock:
+            found: dict[int, None] = {}
+            for positions, future in self._exact:
+                if not future.cancelled():
+                    found.update(dict.fromkeys(sorted(positions)))
+                if len(found) >= limit:
+                    break
+        return list(found)[:limit]
+
+    @property
+    def is_anybody_waiting(self) -> bool:
+        """Return whether there is a future that is not done."""
+        with self._lock:
+            return any(not future.cancelled() for _, future in (*self._exact, *self._until))
+
+    def settle(self, positions: Sequence[int], applied: int) -> None:
+        """Answer everybody whose wait is over: *positions* were applied, and all up to *applied*."""
+        done: list[Future[None]] = []
+        with self._lock:
+            for waiting, future in self._exact:
+                waiting.difference_update(positions)
+                if not waiting or max(waiting) <= applied:
+                    waiting.clear()
+                    done.append(future)
+            self._exact = [pair for pair in self._exact if pair[0]]
+            done.extend(future for position, future in self._until if position <= applied)
+            self._until = [pair for pair in self._until if pair[0] > applied]
+        for future in done:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def fail(self, error: MemsvcError) -> None:
+        """Tell everybody that what they wait for will not be."""
+        with self._lock:
+            left = [future for _, future in self._exact] + [future for _, future in self._until]
+            self._exact, self._until = [], []
+        for future in left:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)

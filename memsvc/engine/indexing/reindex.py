@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Protocol
 
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc.engine.indexing.index_writers import IndexWriter
-from memsvc.engine.indexing.lull import QuietPeriodDetector
-from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.domain.index_entries import Document
+from memsvc.engine.indexing.index_writers import Draft, IndexWriter, LastErrors, VectorIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.repair import Differences, Repair
-from memsvc.engine.indexing.troubles import LastErrors
-from memsvc.engine.indexing.vector_side import VectorIndexWriter
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
 
@@ -292,3 +290,118 @@ def _is_surely_stale(side: IndexWriter) -> bool:
         return side.is_stale()
     except BackendUnavailableError:
         return False
+
+
+# When to build an index anew that still serves: not while so much is written that it would soon be outgrown again.
+
+
+MOST_PENDING = 256
+"""More changes than this that the indexes have not taken in mean an import which they cannot keep up with."""
+RUSH_PER_SECOND = 100.0
+"""More changes a second than this mean an import. An embedder brings fewer: what it feeds is not waited for."""
+LONGEST_SECONDS = 120.0
+"""An import that lasts longer is not waited for."""
+
+
+class QuietPeriodDetector:
+    """Tells whether a lull has come, from looks at the head of the outbox at a steady interval.
+
+    An import of 100 000 memories outgrew its vector index a dozen times, and each time all that was there was read and
+    written once more beside it: a third of what the process did.
+    """
+
+    def __init__(self, *, interval_seconds: float) -> None:
+        """Expect a look every *interval_seconds*."""
+        self._interval_seconds = interval_seconds
+        self._head: int | None = None
+        self._waited = 0.0
+
+    def has_come(self, head: int, pending: int) -> bool:
+        """Return whether now is the time; *head* is the newest position, *pending* the number of changes not applied.
+
+        The first look says no: it cannot tell yet.
+        """
+        before, self._head = self._head, head
+        if pending > MOST_PENDING:
+            return False
+        rushes = before is None or head - before > RUSH_PER_SECOND * self._interval_seconds
+        self._waited = self._waited + self._interval_seconds if rushes else 0.0
+        if self._waited > LONGEST_SECONDS:
+            self._waited = 0.0
+            return True
+        return not rushes
+
+
+# Building a new generation of an index beside the live one, while searches and writes go on.
+
+
+BATCH = 256
+"""Memories read, embedded and written at a time."""
+CATCH_UP = 1_000
+"""Changes taken over at a time once the bulk is done."""
+NEARLY = 64
+"""So few changes are left for the moment in which the live indexes stand still."""
+
+
+class Rebuild:
+    """Makes generations from the store as of an outbox position, then takes over what changed meanwhile."""
+
+    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
+        self._feed = feed
+        self._applying = applying
+
+    def run(self, side: IndexWriter) -> Generator[ReindexProgress, None, None]:
+        """Build a generation of *side* and switch to it; leaving the iteration early discards it.
+
+        Raises:
+            BackendUnavailableError: The index or the embedder cannot be reached; the live generation stays.
+        """
+        position = self._feed.head()
+        total = self._feed.indexable()
+        draft = side.draft(position=position, sample=self._documents, total=total)
+        try:
+            yield from self._bulk(side, draft, total)
+            yield ReindexProgress(ReindexPhase.BUILDING, side.kind, total, total, draft.number)
+            draft.seal()
+            yield ReindexProgress(ReindexPhase.CATCHING_UP, side.kind, 0, self._feed.head() - position, draft.number)
+            self._switch(draft, position)
+            yield ReindexProgress(ReindexPhase.SWITCHED, side.kind, total, total, draft.number)
+        finally:
+            draft.discard()
+
+    def _bulk(self, side: IndexWriter, draft: Draft, total: int) -> Iterator[ReindexProgress]:
+        done = 0
+        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, total, draft.number)
+        for batch in self._batches():
+            draft.write([document.memory.row for document in batch], batch)
+            done += len(batch)
+            yield ReindexProgress(ReindexPhase.READING, side.kind, done, max(total, done), draft.number)
+
+    def _switch(self, draft: Draft, position: int) -> None:
+        while self._feed.head() - position > NEARLY:
+            position = self._take_over(draft, position)
+        # Once more: while the indexes stand still nothing should be left that the model has to embed.
+        position = self._take_over(draft, position)
+        with self._feed.standing_still(), self._applying.exclusive():
+            while (reached := self._take_over(draft, position)) != position:
+                position = reached
+            self._feed.require_lent()
+            draft.switch()
+
+    def _take_over(self, draft: Draft, position: int) -> int:
+        changes = self._feed.since(position, limit=CATCH_UP)
+        if changes:
+            rows = list(dict.fromkeys(change.row for change in changes))
+            draft.write(rows, self._feed.documents(rows))
+            position = changes[-1].position
+        return position
+
+    def _documents(self) -> Iterator[Document]:
+        for batch in self._batches():
+            yield from batch
+
+    def _batches(self) -> Iterator[list[Document]]:
+        after = -1
+        while batch := self._feed.scan(after_row=after, limit=BATCH):
+            yield batch
+            after = batch[-1].memory.row

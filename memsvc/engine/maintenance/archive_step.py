@@ -10,9 +10,17 @@ from datetime import datetime, timedelta
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.maintenance.putting_away import BulkStatusChange, cursor_of, due_of, eligible, place_of
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
-from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.maintenance.step import (
+    BEGINNING,
+    Applied,
+    BulkStatusChange,
+    Part,
+    cursor_of,
+    due_of,
+    eligible,
+    place_of,
+)
+from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 

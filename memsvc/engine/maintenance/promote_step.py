@@ -11,8 +11,7 @@ from memsvc.domain.errors import InvalidRequestError, MemoryExistsError
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.maintenance.putting_away import cursor_of, due_of, eligible, is_kept_up, place_of
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
+from memsvc.engine.maintenance.step import BEGINNING, Applied, Part, cursor_of, due_of, eligible, is_kept_up, place_of
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.records.memory_builder import claims_content, content_name
 from memsvc.ports.metadata import Transaction

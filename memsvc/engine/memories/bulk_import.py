@@ -11,13 +11,12 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
-from memsvc.engine.commit.group_committer import Committed, GroupCommitter
+from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.memories.in_order import CommitPipeline
+from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.upsert import Item, Upserter, UpsertResult, rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
 _METHOD = "ImportMemories"

@@ -10,9 +10,9 @@ from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
 from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.upsert import Result, Upserter, UpsertResult, rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
-from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.ports.metadata import Transaction
 
 R = TypeVar("R", Written, Written | Rejected)

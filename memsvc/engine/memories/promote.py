@@ -12,11 +12,10 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
-from memsvc.engine.conflicts.finding import require_memory
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.conflicts.supersession import require_memory
 from memsvc.engine.memories.upsert import UpsertResult, derived
-from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.text.reminder_extraction import still_mentions

@@ -13,7 +13,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.conflicts.finding import require_memory
+from memsvc.engine.conflicts.supersession import require_memory
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
 

@@ -16,28 +16,28 @@ from memsvc.domain.errors import (
     RevisionNotFoundError,
     Violation,
 )
+from memsvc.domain.files import FileCategory
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.statements import statements_of
-from memsvc.engine.conflicts.supersession import neighbour
-from memsvc.engine.memories.attachments import remove_attachments
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.memories.returning import action_of, reverted
+from memsvc.engine.conflicts.supersession import neighbour, require_memory
 from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFE,
     MemoryBuilder,
+    RecordBuilder,
     chunks_of,
     claims_content,
     content_name,
     require_validity,
 )
-from memsvc.engine.records.patching import changed, values_of_patch
+from memsvc.engine.records.patching import action_of, changed, reverted, values_of_patch
 from memsvc.engine.records.provenance import Sources, restored, revalued
 from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
@@ -396,3 +396,72 @@ def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
         status=Status.DELETED,
         revision=revision,
     )
+
+
+# Files that belong to a memory, such as the images of its content: they go with it when it goes for good.
+
+
+def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
+    """Remove the files of the category memory that *gone*, which was just removed, and no other memory refers to.
+
+    Returns the hashes of their bytes. Once the transaction is committed these may be removed, if nobody else uses them
+    (`memsvc.engine.files.blob_guard`); otherwise a sweep does that later, or the next erasure of any user.
+    """
+    refs = [ref for ref in gone.file_refs if ref.category == FileCategory.MEMORY]
+    if not refs:
+        return set()
+    owner = gone.scope.owner
+    referred = {ref.id for ref in transaction.files.referred_to(owner, refs)}
+    files = transaction.files.stored(owner, [ref.id for ref in refs if ref.id not in referred])
+    attached = [file for file in files.values() if file.category is FileCategory.MEMORY]
+    transaction.files.delete(attached)
+    return {file.sha256 for file in attached}
+
+
+# Archive on call: a memory is put out of use, and can come back.
+
+
+_ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
+
+
+class ArchiveMemory:
+    """Archives single memories, each one transaction and one revision."""
+
+    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor) -> None:
+        """Write by these parts."""
+        self._recording = recording
+        self._requests = requests
+        self._now = drafting.now
+        self._settling = ConflictStateUpdater(recording, drafting.now)
+
+    def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+        """Make a memory ARCHIVED; one that is so already stays as it is (outcome DUPLICATE).
+
+        Raises:
+            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+            RevisionConflictError: It is at another revision than expected (0: any).
+            InvalidRequestError: It is neither in use nor archived.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = digest_of(scope, memory_id, expected_revision) if options.request_id else ""
+        request = Request("ArchiveMemory", options.request_id, digest, Reach.from_scope(scope))
+
+        def work(transaction: Transaction) -> list[UpsertResult]:
+            return [self._archive(transaction, scope, memory_id, expected_revision)]
+
+        (written,), _ = self._requests.once(request, work)
+        if not isinstance(written, Written):
+            raise gone(written)
+        return written
+
+    def _archive(self, transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> UpsertResult:
+        before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
+        if before.status is Status.ARCHIVED:
+            return UpsertResult(before, Outcome.DUPLICATE)
+        if before.status not in _ARCHIVABLE:
+            description = f"Names a memory that is {before.status.value}; only one in use can be archived."
+            raise InvalidRequestError([Violation("id", description)])
+        after = put_away(before, Status.ARCHIVED, self._now())
+        transaction.update(before, self._recording.relabelled(after), ChangeAction.UPDATED)
+        self._settling.after(transaction, [after])
+        return UpsertResult(after, Outcome.UPDATED)

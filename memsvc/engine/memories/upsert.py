@@ -16,8 +16,13 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.statements import extract_statements
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, content_name, require_validity
+from memsvc.engine.records.memory_builder import (
+    MemoryBuilder,
+    PreparedMemory,
+    RecordBuilder,
+    content_name,
+    require_validity,
+)
 from memsvc.engine.records.patching import changed, values_of_draft
 from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
 from memsvc.ports.metadata import ContentName, Record, Transaction

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 
@@ -14,21 +15,244 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
 from memsvc.domain.index_entries import Chunk
 from memsvc.domain.limits import SHORT_TERM_DAYS
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, keywords_of, uuid7
+from memsvc.domain.memory import (
+    Keyword,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Reminder,
+    Status,
+    Tier,
+    content_hash,
+    keywords_of,
+    uuid7,
+)
 from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
+from memsvc.domain.reminders import YEARS
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, Rejected
 from memsvc.engine.conflicts.statements import extract_statements
-from memsvc.engine.memories.lifting import ExtractedImages, ImageExtractor, NoLifting, lifted_draft, lifted_text
-from memsvc.engine.memories.reminding import ReminderDetector
 from memsvc.engine.records.provenance import Provenance, TrustEvaluator
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.ports.metadata import ContentName, Record
+from memsvc.ports.change_feed import IndexFeed
+from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk
 from memsvc.text.file_refs import refs_in
 from memsvc.text.keywords import extract_keywords
+from memsvc.text.reminder_extraction import reminder_in, still_mentions
+from memsvc.text.token_estimate import count_tokens
+
+# What a store keeps beside a memory: chunks, a given vector, the claim on its content, the line before it.
+
+
+class RecordBuilder:
+    """Makes records of memories that exist, and ties new ones to their sessions."""
+
+    def __init__(self, drafting: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens) -> None:
+        """Find the vectors that memories came with by *feed*; *count* tells how many tokens a text takes."""
+        self._drafting = drafting
+        self._feed = feed
+        self._count = count
+
+    def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
+        """Return the record of *after*, which claims no content yet.
+
+        A new given *vector* is taken; else the one that *before* came with stays while the content does.
+        """
+        record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
+        if vector:
+            return replace(record, given_vector=vector, given_model=self._drafting.model)
+        if after.content_hash != before.content_hash:
+            return record
+        given, model = self.given_vector(before)
+        return replace(record, given_vector=given, given_model=model)
+
+    @staticmethod
+    def relabelled(after: Memory) -> Record:
+        """Return the record of a next revision with the same content, which claims none yet; it costs no read.
+
+        The store leaves chunks and a given vector as they are while the content stays.
+        """
+        return Record(after, is_unique=False, statements=extract_statements(after))
+
+    def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
+        """Return the record of the next revision, or None when neither the memory nor its vector changes."""
+        if after is not before:
+            return self.record(before, after, vector)
+        if not vector or self.given_vector(before) == (vector, self._drafting.model):
+            return None
+        renewed = replace(before, update_time=self._drafting.now(), revision=before.revision + 1)
+        return self.record(before, renewed, vector)
+
+    def claimed(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
+        """Return *record* with the claim on its content if that is free, and the other memory that has it if not."""
+        holder = self.holder(transaction, record.memory)
+        is_unique = holder is None and claims_content(record.memory)
+        return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
+
+    @staticmethod
+    def holder(transaction: Transaction, memory: Memory) -> Memory | None:
+        """Return the other memory that claims the content of *memory*, if *memory* would claim it at all."""
+        if not claims_content(memory):
+            return None
+        name = content_name(memory)
+        holder = transaction.find_contents(memory.scope.owner, [name]).get(name)
+        return None if holder is None or holder.id == memory.id else holder
+
+    @staticmethod
+    def linked(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
+        """Return new *records* with the first of each session tied to the newest stored line of that session."""
+        linked = list(records)
+        seen: set[tuple[str, str]] = set()
+        for place, record in enumerate(records):
+            scope = record.memory.scope
+            session = (scope.project_id, scope.session_id)
+            if scope.session_id and session not in seen:
+                seen.add(session)
+                row = transaction.last_row(scope.owner, *session)
+                if row is not None:
+                    linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
+        return linked
+
+    def recount(self, transaction: Transaction, before: Memory, after: Memory) -> None:
+        """Have a session know how many tokens more or less a message takes that says something else now."""
+        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
+            more = self._count(after.content) - self._count(before.content)
+            transaction.sessions.add_tokens(before.row, more)
+
+    def given_vector(self, memory: Memory) -> tuple[bytes, str]:
+        """Return the vector that a stored memory came with, and its model; both are empty when it came without."""
+        documents = self._feed.documents([memory.row])
+        return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")
+
+
+# Images that stand in a content itself, taken out of it before it is stored: who does it is behind these protocols.
+
+
+class ExtractedImages(Protocol):
+    """A text with references in the place of its images, which are not kept yet."""
+
+    @property
+    def text(self) -> str:
+        """Return the text."""
+        ...
+
+    def kept(self, scope: Scope, content: str) -> str:
+        """Make durable the images that *content*, a part of the text, refers to, and return it.
+
+        Its references are those to files of *scope*'s project then. Not for use in a transaction.
+        """
+        ...
+
+
+class ImageExtractor(Protocol):
+    """Keeps the images of contents as files."""
+
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
+        """Return *content* with references in the place of its images; nothing is kept yet.
+
+        The same content in the same place gives the same references, however often.
+
+        Raises:
+            InvalidRequestError: An image is broken, too large or of a type that is not allowed, or there are too many;
+                it names *field*.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NothingAside:
+    """A text without images."""
+
+    text: str
+
+    def kept(self, scope: Scope, content: str) -> str:
+        """Return *content* as it is."""
+        del scope
+        return content
+
+
+class NoLifting:
+    """Leaves images where they are."""
+
+    def set_aside(self, scope: Scope, content: str, *, field: str) -> NothingAside:
+        """Return *content* as it is."""
+        del scope, field
+        return NothingAside(content)
+
+
+def lifted_text(lifting: ImageExtractor, scope: Scope, content: str, *, field: str) -> str:
+    """Return *content* with references in the place of its images, which are durable then; else as it is.
+
+    Not for use in a transaction.
+
+    Raises:
+        InvalidRequestError: As `ImageExtractor.set_aside`.
+    """
+    aside = lifting.set_aside(scope, content, field=field)
+    return aside.kept(scope, aside.text)
+
+
+def lifted_draft(lifting: ImageExtractor, scope: Scope, draft: Draft) -> Draft:
+    """Return *draft* with its images as files of the project that the memory is to live in."""
+    content = lifted_text(lifting, _place_of(scope, draft), draft.content, field="memory.content")
+    return draft if content is draft.content else replace(draft, content=content)
+
+
+def kept_draft(aside: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
+    """Return *draft*, of a part of the text, with its images likewise."""
+    content = aside.kept(_place_of(scope, draft), draft.content)
+    return draft if content is draft.content else replace(draft, content=content)
+
+
+def _place_of(scope: Scope, draft: Draft) -> Scope:
+    return scope if draft.project_id is None else replace(scope, project_id=draft.project_id)
+
+
+# Which memories get a reminder out of their content, and when it follows a change of that.
+#
+# Not messages and documents, nor what says how things are for everybody, nor the private ones of a session; and nothing
+# that a tool or a document says, since that must not have an agent act.
+
+
+_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
+_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderDetector:
+    """Finds reminders.
+
+    Attributes:
+        zone: In which a moment is taken apart into day and hour: what is tomorrow depends on where one is.
+        is_on: Whether to look at all.
+    """
+
+    zone: tzinfo = UTC
+    is_on: bool = True
+
+    def found(self, memory: Memory, now: datetime) -> Reminder | None:
+        """Return what the content of *memory*, written *now*, reminds of. Its days count from when it was said."""
+        if not self.is_on or memory.kind not in _KINDS or memory.origin not in _ORIGINS:
+            return None
+        moment = memory.event_time or now
+        if memory.layer is Layer.SESSION or not YEARS[0] <= moment.year <= YEARS[1]:
+            return None
+        return reminder_in(memory.content, moment.astimezone(self.zone))
+
+    def followed(self, before: Memory, after: Memory, now: datetime) -> Reminder | None:
+        """Return the reminder of *after*, which says something else than *before* and was given none.
+
+        One that was given stays, and one whose words are still there.
+        """
+        held = before.reminder
+        if held is not None and (not held.phrase or still_mentions(held, after.content)):
+            return held
+        return self.found(after, now)
+
 
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()

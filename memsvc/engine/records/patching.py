@@ -9,10 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.files import followed, union
+from memsvc.domain.history import changed_fields
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.domain.write_requests import Draft, Patch
-from memsvc.engine.memories.reminding import ReminderDetector
-from memsvc.engine.records.memory_builder import SHORT_TERM_LIFE, default_kind, extracted_keywords, normal_keywords
+from memsvc.engine.records.memory_builder import (
+    SHORT_TERM_LIFE,
+    ReminderDetector,
+    default_kind,
+    extracted_keywords,
+    normal_keywords,
+)
 from memsvc.text.file_refs import refs_in
 
 _TAKEN_OVER = (
@@ -125,3 +132,33 @@ def _differs(name: str, old: object, new: object) -> bool:
 def _canonical(metadata: Any) -> str:
     plain: dict[str, Json] = dict(metadata)
     return json.dumps(plain, sort_keys=True)
+
+
+# Going back to what a memory said before, by a revision that says it again.
+
+
+def reverted(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
+    """Return the next revision of *before*, which says what *target* said; None when *before* says it already.
+
+    Without a target the memory is to be as if it were not there yet: DELETED.
+    """
+    said = replace(before, status=Status.DELETED) if target is None else target
+    if not changed_fields(before, said):
+        return None
+    return replace(
+        said,
+        row=before.row,
+        previous_row=before.previous_row,
+        access_count=before.access_count,
+        access_time=before.access_time,
+        revision=before.revision + 1,
+        update_time=now,
+    )
+
+
+def action_of(before: Memory, after: Memory) -> ChangeAction:
+    """Return what the change from *before* to *after* is to those who watch."""
+    was_deleted, is_deleted = (one.status is Status.DELETED for one in (before, after))
+    if was_deleted == is_deleted:
+        return ChangeAction.UPDATED
+    return ChangeAction.DELETED if is_deleted else ChangeAction.RESTORED

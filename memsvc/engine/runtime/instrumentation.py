@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
-from memsvc.engine.indexing.troubles import LastErrors
+from memsvc.engine.indexing.index_writers import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Transaction

@@ -14,9 +14,8 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError,
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.indexing.centring import Means, centred, means_of
-from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
-from memsvc.engine.search.asked import RetrievalRequest
+from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centred, means_of
+from memsvc.engine.search.retrieval_request import RetrievalRequest
 from memsvc.ports.models import Vector
 from memsvc.ports.vectors import PendingSearch, VectorIndex
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +22,67 @@ from memsvc.domain.search import (
     Mode,
     Normalization,
     Retriever,
+    RetrieverScore,
     SearchQuery,
 )
 from memsvc.engine.search.dense_retriever import Timing
-from memsvc.engine.search.explaining import DENSE, Rankings, ScoreBreakdown
-from memsvc.engine.search.fusion import Fused, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.fusion import Fused, RankedList, best_per_row, reciprocal_rank, weighted_sum
 from memsvc.engine.search.retrieval import Retrieved
 from memsvc.engine.search.retrieval_request import CandidateReader
-from memsvc.engine.search.scoring import Column, Constants, Scored, boosted, named_speakers
-from memsvc.engine.search.weighing import above_zero, weighed
+from memsvc.engine.search.scoring import (
+    SCALE,
+    Column,
+    Constants,
+    Scored,
+    WeightedScores,
+    above_zero,
+    boosted,
+    named_speakers,
+    weighed,
+)
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.date_mentions import date_match, mentioned_dates
+
+# Explaining a score: which retriever thought what of a memory, and what was made of it.
+
+
+DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
+"""The names of the dense lists; each view of tier E is a list of its own."""
+
+Rankings: TypeAlias = Mapping[str, RankedList]
+"""What each list holds, best first; empty lists are left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreBreakdown:
+    """All that ranking knew, to explain a score by."""
+
+    rankings: Rankings
+    fused: Fused
+    candidates: Candidates
+    scored: Scored
+    weighed: WeightedScores
+
+    def of(self, place: int) -> Explanation:
+        """Explain the score of one of the candidates."""
+        row = int(self.candidates.rows[place])
+        boosts = [boost for boost in self.scored.boosts_of(place) if boost != (SCALE, 1.0)]
+        boosts += self.weighed.factors_of(place)
+        return Explanation(tuple(self._retrievers(row)), self.fused.total_of(row), tuple(boosts))
+
+    def _retrievers(self, row: int) -> list[RetrieverScore]:
+        return [
+            RetrieverScore(
+                Retriever.DENSE if name in DENSE.values() else Retriever(name),
+                place + 1,
+                ranking.score_of(row),
+                self.fused.normalized(name, row),
+                self.fused.share(name, row),
+            )
+            for name, ranking in self.rankings.items()
+            if (place := ranking.place_of(row)) >= 0
+        ]
+
 
 BM25 = Retriever.BM25.value
 TABLE = Retriever.KEYWORD_TABLE.value

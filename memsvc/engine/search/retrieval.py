@@ -11,9 +11,9 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError,
 from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
 from memsvc.domain.index_entries import Hit, View
 from memsvc.domain.search import Degraded, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.spaces import EmbeddingSpaces
-from memsvc.engine.search.asked import RetrievalRequest
+from memsvc.engine.indexing.vector_entries import EmbeddingSpaces
 from memsvc.engine.search.dense_retriever import Dense, DenseFound, Timing
+from memsvc.engine.search.retrieval_request import RetrievalRequest
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.vectors import VectorIndex

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from memsvc.domain.clock import Deadline
+from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.engine.search.asked import RetrievalRequest
+from memsvc.domain.search import SearchQuery
 from memsvc.engine.search.retrieval import Retrieved
 from memsvc.ports.candidates import Candidates, Rows
 
@@ -41,8 +44,22 @@ class RetrievalSource(Protocol):
 
 
 class NotesAccesses(Protocol):
-    """Is told which memories were read; `memsvc.engine.search.access_counts.AccessCounts` counts them."""
+    """Is told which memories were read; `memsvc.engine.memories.lookup.AccessCounts` counts them."""
 
     def note(self, ids: Iterable[str]) -> None:
         """Take note that these memories were read."""
         ...
+
+
+# A search as the retrievers need it.
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRequest:
+    """What to look for, where, how deep and until when."""
+
+    query: SearchQuery
+    reach: Reach
+    where: Filter | None
+    depth: int
+    deadline: Deadline

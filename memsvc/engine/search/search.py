@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -11,18 +11,32 @@ from typing import TypeAlias
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.filters import Filter, conjunction
+from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
+from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import Degraded, Explanation, SearchHit, SearchQuery, SearchReply
+from memsvc.domain.search import (
+    CATEGORIES,
+    Degraded,
+    Explanation,
+    FoundFile,
+    GlobalQuery,
+    GlobalReply,
+    Group,
+    SearchHit,
+    SearchQuery,
+    SearchReply,
+)
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.search.asked import RetrievalRequest
 from memsvc.engine.search.dense_retriever import Timing
-from memsvc.engine.search.presenting import HitHydrator
 from memsvc.engine.search.ranking import Ranked, Ranker, Ranking
 from memsvc.engine.search.rerank import POOL, RERANK, Refined, ResultRefiner
 from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.retrieval_request import CandidateReader, NotesAccesses, RetrievalSource
+from memsvc.engine.search.retrieval_request import CandidateReader, NotesAccesses, RetrievalRequest, RetrievalSource
+from memsvc.ports.features import FileReads
+from memsvc.text.analysis import query_terms
+from memsvc.text.snippets import snippet
 
 DEPTH = "depth"
 """The factor that keeps what was found only by looking deeper below all that was found before."""
@@ -225,3 +239,84 @@ def _explained(hits: Sequence[SearchHit], found: _Found) -> tuple[SearchHit, ...
         return known if factor == 1.0 else replace(known, boosts=(*known.boosts, (RERANK, factor)))
 
     return tuple(replace(hit, explanation=explanation(hit.memory.id)) for hit in hits)
+
+
+# From ranked rows to hits: one query for the memories, and the best chunk's snippet for each.
+
+
+SHORT = 300
+"""Content of so few characters is always one chunk, whatever tokens are counted by."""
+
+
+class HitHydrator:
+    """Turns rankings into hits."""
+
+    def __init__(self, reads: CandidateReader) -> None:
+        self._reads = reads
+
+    def hits(
+        self, ranked: Sequence[Ranking], *, reach: Reach, terms: Sequence[str], snippet_chars: int
+    ) -> tuple[SearchHit, ...]:
+        """Return one hit for each ranking, in order; a memory that is gone meanwhile is left out."""
+        memories = self._reads.by_rows([place.row for place in ranked], reach=reach)
+        chunks = self._chunks(ranked, memories)
+        words = frozenset(terms)
+        return tuple(
+            _hit(place, memories[place.row], chunks.get(place.row), words, snippet_chars)
+            for place in ranked
+            if place.row in memories
+        )
+
+    def _chunks(self, ranked: Sequence[Ranking], memories: Mapping[int, Memory]) -> dict[int, Chunk]:
+        wanted = [
+            (place.row, ordinal_of(place.entry_id))
+            for place in ranked
+            if place.row in memories and len(memories[place.row].content) > SHORT
+        ]
+        return {row: chunk for (row, _), chunk in self._reads.chunks(wanted).items()} if wanted else {}
+
+
+def _hit(place: Ranking, memory: Memory, chunk: Chunk | None, terms: frozenset[str], snippet_chars: int) -> SearchHit:
+    text = memory.content if chunk is None else chunk.text
+    found = snippet(text, terms, width=snippet_chars)
+    first = 1 if chunk is None else chunk.start_line
+    return SearchHit(
+        memory=memory,
+        score=place.score,
+        snippet=found.text,
+        spans=found.spans,
+        start_line=first + found.start_line - 1,
+        end_line=first + found.end_line - 1,
+        chunk_ordinal=0 if chunk is None else chunk.ordinal,
+        heading_path=() if chunk is None else chunk.heading_path,
+    )
+
+
+# Search over memories and files at once (requirement R9).
+
+
+class GlobalSearch:
+    """Finds memories as any search does, and files by the words that are known of them."""
+
+    def __init__(self, recall: SearchService, files: FileReads, now: Callable[[], datetime]) -> None:
+        """Find memories by *recall*, files in *files*; *now* is the clock."""
+        self._recall = recall
+        self._files = files
+        self._now = now
+
+    def search(self, query: GlobalQuery, deadline: Deadline) -> GlobalReply:
+        """Return what fits *query*, a list for each group that was asked for, best first.
+
+        Raises:
+            DeadlineExceededError, BackendUnavailableError: As for `SearchService.search`.
+        """
+        groups = [group for group in CATEGORIES if group in query.groups]
+        reach, terms = Reach.from_scope(query.scope, query.visibility), query_terms(query.text)
+        found: dict[Group, tuple[FoundFile, ...]] = {
+            group: tuple(
+                self._files.search(terms, reach=reach, categories=CATEGORIES[group], now=self._now(), limit=query.limit)
+            )
+            for group in groups
+        }
+        memories = None if query.memories is None else self._recall.search(query.memories, deadline)
+        return GlobalReply(memories, found)

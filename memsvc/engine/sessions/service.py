@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -12,6 +12,8 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import (
     AutoTrim,
     CountedSession,
+    Message,
+    MessageState,
     OnOpen,
     Session,
     SessionName,
@@ -20,6 +22,7 @@ from memsvc.domain.sessions import (
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of
 from memsvc.engine.sessions.serialization import Answer, once, session_as_json, session_from_json
+from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import Transaction
 
 
@@ -152,3 +155,70 @@ def _ended(transaction: Transaction, session: Session, state: SessionState, now:
     ended = replace(session, state=state, end_time=now, update_time=now)
     transaction.sessions.update(ended)
     return ended
+
+
+# Reading sessions and their messages.
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Which messages of a session to read, and from where on.
+
+    Attributes:
+        after: The ordinal of the last message of the page before.
+    """
+
+    states: frozenset[MessageState]
+    after: int | None
+    limit: int
+    descending: bool = False
+
+
+class ReadingSessions:
+    """Reads straight from the store, so every change that was acknowledged is seen."""
+
+    def __init__(self, reads: SessionReads) -> None:
+        """Read by *reads*."""
+        self._reads = reads
+
+    def get(self, scope: Scope) -> CountedSession:
+        """Return the session that *scope* names, whatever its state.
+
+        Raises:
+            SessionNotFoundError: There is none.
+        """
+        return self._counted([self._session(scope)])[0]
+
+    def page(
+        self, scope: Scope, *, states: Collection[SessionState], before: int | None, limit: int
+    ) -> tuple[list[CountedSession], int | None]:
+        """Return the next *limit* sessions of exactly the scope's project, newest first, and where to go on."""
+        found = self._reads.page(scope.owner, scope.project_id, states=states, before=before, limit=limit + 1)
+        following = found[limit - 1].row if len(found) > limit else None
+        return self._counted(found[:limit]), following
+
+    def messages(self, scope: Scope, page: MessagePage) -> tuple[list[Message], int | None]:
+        """Return the next messages of the session that *scope* names, by ordinal, and where to go on.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+        """
+        found = self._reads.messages(
+            self._session(scope),
+            states=page.states,
+            after=page.after,
+            limit=page.limit + 1,
+            descending=page.descending,
+        )
+        following = found[page.limit - 1].record.ordinal if len(found) > page.limit else None
+        return found[: page.limit], following
+
+    def _session(self, scope: Scope) -> Session:
+        session = self._reads.get(SessionName.from_scope(scope))
+        if session is None:
+            raise SessionNotFoundError(scope.session_id)
+        return session
+
+    def _counted(self, sessions: list[Session]) -> list[CountedSession]:
+        counts = self._reads.counts(sessions)
+        return [CountedSession(session, counts[session.row]) for session in sessions]

@@ -17,9 +17,8 @@ from memsvc.domain.write_requests import Draft, OnDuplicate
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
-from memsvc.engine.memories.recording import RecordBuilder
 from memsvc.engine.memories.upsert import Upserter, UpsertResult
-from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
+from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import LogPlace

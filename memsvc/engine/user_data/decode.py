@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
 
+from pydantic import BaseModel, ValidationError
+
+from memsvc.domain import limits
 from memsvc.domain.conflicts import Conflict, Statement, ValuePart
-from memsvc.domain.files import File
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.files import FILE_CATEGORIES, REF, File, ref_from
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import View
-from memsvc.domain.memory import FileRef, Memory, Reminder, content_hash, keywords_of
+from memsvc.domain.memory import FileRef, Layer, Memory, Reminder, content_hash, keywords_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Session, ToolCall
 from memsvc.domain.user_data import Stored
 from memsvc.engine.user_data import schema
-from memsvc.engine.user_data.parts import MessagePart
-from memsvc.engine.user_data.reading import bad_line
+from memsvc.engine.user_data.schema import (
+    CheckpointLine,
+    ConflictLine,
+    FileLine,
+    FooterLine,
+    HeaderLine,
+    Line,
+    MemoryFields,
+    MemoryLine,
+    MessagePart,
+    RevisionLine,
+    SessionLine,
+    TombstoneLine,
+)  # fmt: skip
+from memsvc.text.file_refs import refs_in, with_references
 
 Value = Stored | Session | Conflict | Checkpoint | Tombstone | File
 Vectors = tuple[tuple[str, int, bytes], ...]
@@ -148,3 +169,155 @@ def vectors_of(number: int, line: schema.MemoryLine, header: schema.HeaderLine |
             raise bad_line(number, f"vectors[{place}].view", "must be CHUNK or SENTENCES")
         found.append((part.view, part.ordinal, part.data))
     return tuple(found)
+
+
+# From the lines of an exported user to what they hold, each checked field by field.
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Sort(BaseModel):
+    """What is looked at first: what kind of line it is, and whether it may be left out."""
+
+    record: str
+    optional: bool = False
+
+
+HEADER, FOOTER = "header", "footer"
+KINDS: Mapping[str, type[Line]] = {
+    HEADER: HeaderLine,
+    "session": SessionLine,
+    "memory": MemoryLine,
+    "revision": RevisionLine,
+    "conflict": ConflictLine,
+    "checkpoint": CheckpointLine,
+    "tombstone": TombstoneLine,
+    "file": FileLine,
+    FOOTER: FooterLine,
+}
+"""Another kind of record is another class here, and a way to store it in `memsvc.engine.user_data.import_user`."""
+_KIND = re.compile(rb'^\s*\{\s*"record"\s*:\s*"([a-z_]+)"')
+
+
+def read_line(number: int, line: bytes) -> Line | str:
+    """Return what a line holds, or the name of an unknown kind that says that it may be left out.
+
+    Raises:
+        InvalidRequestError: It is no line of an exported user; the fields are named "data.lines[NUMBER].…".
+    """
+    found = _KIND.match(line)
+    name = found.group(1).decode() if found else ""
+    if (model := KINDS.get(name)) is not None:
+        return _agreeing(number, _checked(number, lambda: model.model_validate_json(line)))
+    sort = _checked(number, lambda: _Sort.model_validate_json(line))
+    if (late := KINDS.get(sort.record)) is not None:
+        return _agreeing(number, _checked(number, lambda: late.model_validate_json(line)))
+    if sort.optional:
+        return sort.record
+    known = ", ".join(KINDS)
+    raise bad_line(number, "record", f"is {sort.record!r}, which this version does not know (it knows {known})")
+
+
+def bad_line(number: int, field: str, description: str) -> InvalidRequestError:
+    """Return the error that a field of a line is wrong."""
+    return InvalidRequestError([Violation(_path(number, (field,) if field else ()), description)])
+
+
+def _checked(number: int, read: Callable[[], M]) -> M:
+    try:
+        return read()
+    except ValidationError as error:
+        broken = error.errors(include_url=False, include_context=False, include_input=False)
+        violations = [Violation(_path(number, one["loc"]), one["msg"]) for one in broken[: limits.VIOLATIONS]]
+        raise InvalidRequestError(violations) from None
+
+
+def _agreeing(number: int, line: Line) -> Line:
+    """Return a line whose fields are right together, too, by the rules of those who write memories.
+
+    What is asked first is what most memories lack: this is done for each of them.
+    """
+    if isinstance(line, MemoryFields) and (violations := list(_disagreements(number, line))):
+        raise InvalidRequestError(violations)
+    return line
+
+
+def _disagreements(number: int, line: MemoryFields) -> Iterator[Violation]:
+    if line.valid_to is not None and line.valid_from is not None and line.valid_to <= line.valid_from:
+        yield Violation(_path(number, ("valid_to",)), "must lie after valid_from")
+    if line.layer is Layer.SESSION and not line.session_id:
+        yield Violation(_path(number, ("layer",)), "can be SESSION only with a session_id")
+    for field in ("supersedes_id", "superseded_by_id"):
+        if getattr(line, field) == line.id:
+            yield Violation(_path(number, (field,)), "must be the id of another memory")
+
+
+def _path(number: int, location: tuple[str | int, ...]) -> str:
+    path = f"data.lines[{number}]"
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path
+
+
+# Where contents refer to files that may get other ids here, and the contents with those ids.
+
+
+PASSES = 8
+"""A content is looked at so many times at most; each finds as many references as a memory may have."""
+_REF = re.compile(REF)
+_MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_STAND_INS = UUID("ffffffff-ffff-ffff-ffff-000000000000").int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A reference in a content to what may be a file of the service, and where it stands."""
+
+    start: int
+    end: int
+    ref: FileRef
+
+
+def is_uuid(name: str) -> bool:
+    """Return whether a memory or a file of the service may have this id; what others name otherwise is theirs."""
+    return _UUID.fullmatch(name) is not None
+
+
+def places_in(content: str) -> tuple[Place, ...]:
+    """Return where *content* refers to files, by place: exactly there where `refs_in` finds references.
+
+    `refs_in` does not tell where. So each text that might be a reference is given an id of its own, by which it is
+    known among those that are found. Of a reference that is repeated hundreds of times the last ones may be left out.
+    """
+    if not any(mark in content for mark in _MARKS):
+        return ()
+    matches = [(match, ref_from(match[0])) for match in _REF.finditer(content)]
+    open_places = [Place(*match.span(), ref) for match, ref in matches if ref is not None and is_uuid(ref.id)]
+    real: list[Place] = []
+    for _ in range(PASSES):
+        new = _found(content, open_places)
+        if not new:
+            break
+        real += new
+        open_places = [place for place in open_places if place not in new]
+    return tuple(sorted(real, key=lambda place: place.start))
+
+
+def _found(content: str, places: Sequence[Place]) -> set[Place]:
+    """Return those of *places* that are found when each has an id of its own."""
+    if not places:
+        return set()
+    stand_ins = {FileRef(place.ref.category, str(UUID(int=_STAND_INS + place.start))): place for place in places}
+    of_place = {place: ref for ref, place in stand_ins.items()}
+    found = refs_in(with_references(content, places, of_place.__getitem__))
+    return {stand_ins[ref] for ref in found if ref in stand_ins}
+
+
+def renamed(content: str, places: Sequence[Place], names: Mapping[str, str]) -> str:
+    """Return *content* with the ids that *names* gives in those of its *places* that refer to files with other ids."""
+    moved = [place for place in places if place.ref.id in names]
+    if not moved:
+        return content
+    return with_references(content, moved, lambda place: FileRef(place.ref.category, names[place.ref.id]))

@@ -21,7 +21,7 @@ from memsvc.engine.files.garbage_collection import GRACE
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data.erasure_receipts import (
     ErasureJournal,

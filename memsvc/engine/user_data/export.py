@@ -17,10 +17,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.views import EmbeddingGranularity, Passage, passages_of
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, Passage, passages_of
+from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.search.access_counts import AccessCounts
 from memsvc.engine.user_data import encode
 from memsvc.engine.user_data.encode import Fields, Line, line_of
 from memsvc.ports.metadata import MetadataStore, UserSnapshot

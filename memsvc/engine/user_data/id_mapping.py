@@ -10,8 +10,8 @@ from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory, content_hash
 from memsvc.domain.sessions import MessageRecord
 from memsvc.domain.user_data import Stored, StoredRevision, derived_id
-from memsvc.engine.files.attaching import MEMORY_ID
-from memsvc.engine.user_data.renaming import Place, is_uuid, renamed
+from memsvc.engine.files.upload import MEMORY_ID
+from memsvc.engine.user_data.decode import Place, is_uuid, renamed
 
 Places = Mapping[str, Sequence[Place]]
 """Where contents refer to files, by content."""

@@ -12,9 +12,17 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, Stored, StoredRevision
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data import schema
-from memsvc.engine.user_data.decode import Value, Vectors, memory_of, value_of, vectors_of
-from memsvc.engine.user_data.reading import bad_line, read_line
-from memsvc.engine.user_data.renaming import Place, places_in
+from memsvc.engine.user_data.decode import (
+    Place,
+    Value,
+    Vectors,
+    bad_line,
+    memory_of,
+    places_in,
+    read_line,
+    value_of,
+    vectors_of,
+)
 
 LINE_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 400

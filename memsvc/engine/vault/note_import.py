@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any, Protocol
 
+from memsvc.domain import limits
 from memsvc.domain.errors import (
     BackendClosedError,
     BackendUnavailableError,
@@ -15,6 +18,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import Entry, Merged, Note, Taken, VaultAction, differences
 from memsvc.domain.vault_layout import conflict_path, name_says, place_of
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, Written
@@ -22,7 +26,6 @@ from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.vault.file_status import FileInspector, FileStatus
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
-from memsvc.engine.vault.merging import Merge
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.front_matter import note_of, render_note
@@ -341,3 +344,71 @@ def _subfolder(rest: tuple[str, ...]) -> str:
 def _taken(seen: FileStatus) -> Taken:
     memory_id = seen.memory.id if seen.memory is not None else seen.entry.memory_id if seen.entry is not None else ""
     return Taken(seen.path, seen.action, memory_id, seen.line, seen.detail)
+
+
+# What becomes of a memory that was changed in its file and by a call at the same time.
+
+
+class Merge(Protocol):
+    """Makes one of two changes."""
+
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+        """Return what the memory says from now on.
+
+        *base* is the memory as the file had it when it was written, None when that is not known; *note* is what the
+        file says now, *memory* what the store does. What neither *Merged.note* nor *Merged.beside* holds is still a
+        revision of the memory, if it is the memory's.
+        """
+        ...
+
+
+class KeepBoth:
+    """The file's side is the memory's next revision; the other side stays a revision, and is laid beside the file."""
+
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+        """Return the file's side."""
+        del base
+        return Merged(note, memory)
+
+
+# Merging what a person wrote into a file with what became of its memory meanwhile (requirement V2).
+
+
+_MOST: Mapping[str, int] = {
+    "content": limits.CONTENT,
+    "summary": limits.SUMMARY,
+    "tags": limits.TAGS,
+    "related_ids": limits.RELATED_IDS,
+    "file_refs": limits.FILE_REFS,
+    "keywords": limits.KEYWORDS,
+}
+
+
+class ThreeWay:
+    """Merges texts by lines and all else by fields.
+
+    Where both sides changed the same, the file has its way, since the memory's side stays in its history anyway.
+    """
+
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+        """Return what the memory says from now on, and its side to be laid beside the file where not all of it fits."""
+        stored = note_of(memory).values
+        if base is None:
+            differs = any(not is_same(value, stored.get(name)) for name, value in note.values.items())
+            return Merged(note, memory if differs else None)
+        merged = _fitting(merge_fields(note_of(base).values, stored, note.values), note)
+        whole = Note(merged.values, note.memory_id, note.agent_id, note.session_id)
+        return Merged(whole, memory if merged.conflicts else None)
+
+
+def _fitting(merged: MergedFields, theirs: Note) -> MergedFields:
+    """Take the file's side of fields that together are more than a memory may have."""
+    too_large = {name for name, value in merged.values.items() if not _fits(name, value)}
+    values = {name: theirs.values[name] if name in too_large else value for name, value in merged.values.items()}
+    return MergedFields(values, merged.conflicts | too_large)
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name == "metadata":
+        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()) <= limits.METADATA_BYTES
+    return name not in _MOST or len(value) <= _MOST[name]

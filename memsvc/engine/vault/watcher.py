@@ -7,17 +7,20 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
+
+import watchfiles
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.engine.vault.ears import EventDeliveryCheck
-from memsvc.engine.vault.events import Told, told
-from memsvc.engine.vault.manner import ChangeHandler, WatchConfig, WatchMode, WatchState
-from memsvc.engine.vault.settling import Debouncer
-from memsvc.engine.vault.tree import Mark, Snapshot, TreeEntry, TreeMissingError, mark_of, scan, tree_differences
+from memsvc.domain.vault import Taken, is_memory_path, is_watched_folder
+from memsvc.engine.vault.file_status import Mark, Snapshot, TreeEntry, TreeMissingError, mark_of, scan, tree_differences
+from memsvc.engine.vault.filesystem import VaultGoneError
 
 BATCH = 50
 """Files taken between two looks at whether to stop, and between which other writes have their turn."""
@@ -285,3 +288,243 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     return (paths[start : start + BATCH] for start in range(0, len(paths), BATCH))
+
+
+# What the file system tells of a vault's folders.
+
+
+TICK_MILLISECONDS = 50
+"""How long to wait for events before the watcher looks at its clock."""
+STEP_MILLISECONDS = 20
+GROUP_MILLISECONDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What happened since the last time: files that changed, and whether folders came or went."""
+
+    files: frozenset[str] = frozenset()
+    folders_changed: bool = False
+
+
+def told(root: Path, folders: Sequence[str], stopping: threading.Event) -> Generator[Told]:
+    """Tell what happens right in *folders* of *root*, and nothing several times a second, until *stopping* is set.
+
+    The first answer comes once everything that happens from then on is told. Folders are watched one by one and not
+    recursively, since a recursive watch follows symbolic links, and one to `/` would watch the machine.
+
+    Raises:
+        FileNotFoundError: One of the folders is not there any more.
+        OSError: The system gives no events, or no more of them.
+    """
+    known = set(folders)
+    for changes in watchfiles.watch(
+        *(root / folder for folder in folders),
+        watch_filter=None,
+        debounce=GROUP_MILLISECONDS,
+        step=STEP_MILLISECONDS,
+        stop_event=stopping,
+        rust_timeout=TICK_MILLISECONDS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        force_polling=False,
+        recursive=False,
+        ignore_permission_denied=True,
+    ):
+        yield _sorted_out(root, known, {path for _, path in changes})
+
+
+def _sorted_out(root: Path, folders: set[str], paths: set[str]) -> Told:
+    relative = {"" if path == str(root) else os.path.relpath(path, root).replace(os.sep, "/") for path in paths}
+    files = frozenset(filter(is_memory_path, relative))
+    return Told(files, any(_is_folder(root, path, folders) for path in relative))
+
+
+def _is_folder(root: Path, path: str, known: set[str]) -> bool:
+    """Return whether *path* is a folder that came, or one that may have gone."""
+    place = root / path
+    is_there = place.is_dir() and not place.is_symlink()
+    return is_watched_folder(path) and is_there is not (path in known)
+
+
+# Whether the file system tells what happens.
+
+
+JUDGE_SECONDS = 2.0
+"""How long after a sweep an event for what it found may still come."""
+
+
+class EventDeliveryCheck:
+    """Notices whether events come: what a sweep finds must have been told, before or shortly after."""
+
+    def __init__(self) -> None:
+        """Suspect nothing yet."""
+        self._suspects: set[str] = set()
+        self._judge_at: float | None = None
+        self._missed = 0
+
+    def expect(self, found: Iterable[str], now: float) -> None:
+        """Expect to hear of what a sweep *found*, within a while."""
+        self._suspects.update(found)
+        if self._suspects and self._judge_at is None:
+            self._judge_at = now + JUDGE_SECONDS
+
+    def hear(self, paths: Iterable[str]) -> None:
+        """Take note of what was told."""
+        self._suspects.difference_update(paths)
+
+    def missed(self, now: float) -> int:
+        """Return how often by *now* something was found that no event told."""
+        if self._judge_at is not None and now >= self._judge_at:
+            self._missed += bool(self._suspects)
+            self._suspects.clear()
+            self._judge_at = None
+        return self._missed
+
+
+# What the watcher notices is taken into the store.
+
+
+class ChangeImporter:
+    """Takes files that changed."""
+
+    def __init__(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
+        """Take files by *take*: see `Taking.take_all`."""
+        self._take = take
+
+    def present(self, paths: Sequence[str]) -> None:
+        """Take these files, which are there.
+
+        Raises:
+            TreeMissingError: The folder is not the vault's, so nothing in it means anything.
+            BackendUnavailableError: The store cannot be reached now.
+        """
+        try:
+            for _ in self._take(paths):
+                pass
+        except VaultGoneError as error:
+            raise TreeMissingError(*error.args) from error
+
+    def gone(self, paths: Sequence[str]) -> None:
+        """Take it that these files are gone; raise as `present` does."""
+        self.present(paths)
+
+
+# How a vault is watched, what the watcher says of itself, and who takes what it notices.
+
+
+SWEEP_SECONDS = 60.0
+"""How often the whole tree is looked over for what no event told."""
+
+
+class WatchMode(StrEnum):
+    """How changes of files are noticed."""
+
+    EVENTS = "events"
+    """The system tells; what it does not tell is found by looking now and then."""
+    POLLING = "polling"
+    """By looking again and again, for file systems without events."""
+    OFF = "off"
+    """Not at all, but on call."""
+
+
+class WatchState(StrEnum):
+    """What a watcher is doing."""
+
+    STARTING = "STARTING"
+    EVENTS = "EVENTS"
+    POLLING = "POLLING"
+    MISSING = "MISSING"
+    """The vault's folder is not there; nothing is taken for deleted."""
+    STOPPED = "STOPPED"
+
+
+class ChangeHandler(Protocol):
+    """Takes what happened to files into the store. Both must be repeatable: a path may come again without a change.
+
+    Raises:
+        BackendUnavailableError: The store cannot be reached now; the paths are handed over again later.
+        TreeMissingError: The folder is not the vault's; nothing is handed over until it is.
+        BackendClosedError: The service stops.
+    """
+
+    def present(self, paths: Sequence[str]) -> None:
+        """Take these files, which are there and may be new, changed, moved, or as they were."""
+        ...
+
+    def gone(self, paths: Sequence[str]) -> None:
+        """Take it that these files are not there any more; what moved elsewhere was handed to `present` before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WatchConfig:
+    """How to watch.
+
+    Attributes:
+        debounce_seconds: How long a file must be quiet before it is taken.
+        poll_seconds: How often to look where there are no events.
+        sweep_seconds: How often to look where there are.
+    """
+
+    mode: WatchMode = WatchMode.EVENTS
+    debounce_seconds: float = 1.0
+    poll_seconds: float = 2.0
+    sweep_seconds: float = SWEEP_SECONDS
+
+
+# Settling: a path that changed is looked at once it has been quiet for a while.
+
+
+LONGEST = 5.0
+"""A path that never is quiet is looked at after so many times the quiet time all the same."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    first: float
+    last: float
+
+
+class Debouncer:
+    """Collects paths that change and gives each back once nothing more happened to it for some seconds.
+
+    So a file that an editor removes and writes anew, or writes in pieces, is looked at once, when it is whole. It has
+    no clock of its own: every call says what time it is, by a clock that never goes back. Not for several threads.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Give paths back after *seconds* of quiet."""
+        self._seconds = seconds
+        self._noted: dict[str, _Noted] = {}
+
+    def __len__(self) -> int:
+        """Return how many paths have not been given back."""
+        return len(self._noted)
+
+    def __contains__(self, path: object) -> bool:
+        """Return whether *path* waits to be given back."""
+        return path in self._noted
+
+    def note(self, paths: Iterable[str], at: float) -> None:
+        """Note that something happened to *paths*."""
+        for path in paths:
+            known = self._noted.get(path)
+            if known is None:
+                self._noted[path] = _Noted(at, at)
+            else:
+                known.last = at
+
+    def take(self, at: float) -> list[str]:
+        """Return the paths that are quiet by now, in order of their names, and forget them."""
+        due = [path for path, noted in self._noted.items() if self._due(noted) <= at]
+        for path in due:
+            del self._noted[path]
+        return sorted(due)
+
+    def next_time(self) -> float | None:
+        """Return when the next path will be quiet, or None when none waits."""
+        return min(map(self._due, self._noted.values()), default=None)
+
+    def _due(self, noted: _Noted) -> float:
+        return min(noted.last, noted.first + (LONGEST - 1) * self._seconds) + self._seconds

@@ -13,9 +13,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.watch import Effect, Start, Watch, WatchBatch, WatchEvent
-from memsvc.engine.watch.erased import ErasureBarrier
+from memsvc.engine.user_data.erasure_receipts import erased_place
 from memsvc.engine.watch.notifier import ChangeNotifier
 from memsvc.ports.change_feed import ChangeFeed, ChangePage, LoggedChange
+from memsvc.ports.operations import ErasureReads
 
 PAGE = 256
 """Changes read at a time."""
@@ -173,3 +174,25 @@ def _revisions(change: Change) -> tuple[int, ...]:
 def _groups(changes: Sequence[LoggedChange]) -> Iterator[Sequence[LoggedChange]]:
     for first in range(0, len(changes), GROUP):
         yield changes[first : first + GROUP]
+
+
+# Where erasures cut off what is told of owners: changes before are gone, and no watch passes over that in silence.
+
+
+class ErasureBarrier:
+    """Asks the store for the latest erasure of an owner, as long as that is remembered."""
+
+    def __init__(self, erasures: ErasureReads) -> None:
+        """Ask *erasures*."""
+        self._erasures = erasures
+
+    def before(self, owner: str) -> int | None:
+        """Return the place before which no change of *owner* is kept, 0 without an erasure; None while one runs.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        erasure = self._erasures.find(owner)
+        if erasure is None:
+            return 0
+        return None if erasure.end_time is None else erased_place(erasure.receipt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.errors import StoredFileNotFoundError
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef
+from memsvc.engine.files.service import FileRefResolver, ResolvedRef
 from memsvc.server.convert.files import fill_file
 from memsvc.server.error_status import item_status_from_error
 from memsvc.v1 import file_service_pb2 as files

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from memsvc.domain.search import PageCursor
 from memsvc.domain.sessions import CountedSession, Message, MessageState, NewMessage, SessionState, ToolCall
 from memsvc.engine.sessions.append import Appended
-from memsvc.engine.sessions.reading import MessagePage
 from memsvc.engine.sessions.serialization import Answer
-from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import Trimmed, TrimRequest
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE

@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, MemsvcError, PermissionDeniedError
-from memsvc.engine.access.keyring import ApiKeyAuthenticator
+from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
 from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.executors import NamedExecutor

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.domain.clock import to_micros
-from memsvc.engine.memories.epoch import CALL_START
+from memsvc.engine.commit.group_committer import CALL_START
 from memsvc.server.interceptors.chain import Call, Following
 
 

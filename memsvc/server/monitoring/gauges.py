@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.engine.admin.metrics import MetricsSnapshot
-from memsvc.engine.maintenance.step_counts import StepCount
+from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
 from memsvc.server.executors import Executors
 

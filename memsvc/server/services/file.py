@@ -13,8 +13,7 @@ from memsvc.domain import limits
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import PageCursor
-from memsvc.engine.files.resolving import FileRefResolver
-from memsvc.engine.files.service import FileReader
+from memsvc.engine.files.service import FileReader, FileRefResolver
 from memsvc.server import call_context
 from memsvc.server.convert import files as convert
 from memsvc.server.convert import tokens

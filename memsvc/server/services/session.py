@@ -11,7 +11,7 @@ from memsvc.domain import limits
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.sessions.desk import SessionService
+from memsvc.engine.services import SessionService
 from memsvc.server import call_context
 from memsvc.server.convert import sessions as convert
 from memsvc.server.convert import tokens

@@ -14,7 +14,7 @@ from contextlib import suppress
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.user_data import Issue, TransferProgress
 from memsvc.domain.write_requests import WaitFor
-from memsvc.engine.user_data.importing import UserImport
+from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import Batch
 from memsvc.server import call_context
 from memsvc.server.batches import commit_batches

@@ -11,13 +11,11 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.rebuild import Rebuild
-from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.vector_side import VectorIndexWriter
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.index_writers import VectorIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
+from memsvc.engine.indexing.reindex import Rebuild
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory

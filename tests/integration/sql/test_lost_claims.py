@@ -10,11 +10,10 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import LexicalManifest
-from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.index_writers import LexicalIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert

@@ -10,12 +10,10 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.index_entries import LexicalManifest
-from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import EmbeddingGranularity
-from memsvc.engine.indexing.words_ahead import LexicalCatchUp
+from memsvc.engine.indexing.index_writers import LexicalIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier, LexicalCatchUp
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext

@@ -12,7 +12,7 @@ import pytest
 
 from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.errors import PermissionDeniedError
-from memsvc.engine.access.keyring import ApiKeyAuthenticator
+from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.authentication import Admission

@@ -18,8 +18,7 @@ from memsvc.domain.errors import (
     InvalidRequestError,
     RequestIdReusedError,
 )
-from memsvc.engine.access.keyring import ApiKeyAuthenticator
-from memsvc.engine.admin.api_keys import Keys, NewKey
+from memsvc.engine.admin.api_keys import ApiKeyAuthenticator, Keys, NewKey
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings

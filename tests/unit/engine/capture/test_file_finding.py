@@ -6,7 +6,7 @@ from memsvc.domain.capture import ChatMessage, Reason, Statement, Verdict
 from memsvc.domain.files import written
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
-from memsvc.engine.capture.file_finding import files_by_message
+from memsvc.engine.capture.flush import files_by_message
 from memsvc.engine.capture.statement_extraction import ExtractedStatement
 
 

@@ -19,7 +19,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, Written
-from memsvc.engine.conflicts.finding import supersession_chain
+from memsvc.engine.conflicts.supersession import supersession_chain
 from tests.unit.engine.write.desk import ADA, Desk
 
 

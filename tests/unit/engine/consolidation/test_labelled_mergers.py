@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
-from memsvc.engine.consolidation.alike import are_equivalent
+from memsvc.engine.consolidation.candidates import are_equivalent
 from memsvc.text.paraphrase import gist_of, joined, says_all_of
 
 DATA = Path(__file__).parents[3] / "data" / "consolidation"

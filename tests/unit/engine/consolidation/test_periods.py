@@ -13,7 +13,7 @@ from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.summaries import Period, normal_topic
 from memsvc.domain.write_requests import Outcome, WriteOptions
-from memsvc.engine.summaries import material
+from memsvc.engine.summaries import periods
 from memsvc.engine.summaries.periods import PeriodRequest, PeriodSummary
 from tests.unit.engine.consolidation.conftest import ADA, NO_HURRY, Desk
 
@@ -128,7 +128,7 @@ def test_topic_is_a_label_however_it_is_written(desk: Desk, topic: str, label: s
 @pytest.mark.parametrize("page", [1, 2, 3])
 def test_labels_are_looked_for_in_all_of_the_period(desk: Desk, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, those of the same moment too, until the time is over."""
-    monkeypatch.setattr(material, "PAGE", page)
+    monkeypatch.setattr(periods, "PAGE", page)
     found = [desk.write(f"Kettle {number}.", tags=("＆",), event_time=FEBRUARY) for number in range(4)]
     found += [desk.write(f"Pot {number}.", tags=("＆",)) for number in range(3)]
     desk.write("Of another month.", tags=("＆",), event_time=MARCH)

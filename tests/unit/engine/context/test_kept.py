@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.context.kept import LruCache
+from memsvc.engine.context.rendering import LruCache
 
 
 def test_the_lately_used_stay() -> None:

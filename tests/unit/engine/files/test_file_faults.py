@@ -15,9 +15,8 @@ from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.admin.file_faults import FileFaultParts, FileFaults
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.admin.integrity import FileFaultParts, FileFaults
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, STORES, Desk, open_desk

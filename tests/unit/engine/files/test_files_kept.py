@@ -18,16 +18,12 @@ from memsvc.domain.files import File, FileCategory, UrlTemplates
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.files.attaching import AttachmentLinker
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.deleting import DeletingFiles
 from memsvc.engine.files.garbage_collection import GRACE, Sweep, Swept
-from memsvc.engine.files.resolving import FileRefResolver
-from memsvc.engine.files.service import FileReader
-from memsvc.engine.files.shelf import FileService
-from memsvc.engine.files.upload import FileRules, NewFile, Uploads
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
+from memsvc.engine.files.upload import AttachmentLinker, FileRules, NewFile, Uploads
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.services import FileService
 from memsvc.engine.user_data.file_erasure import FilesOfUsers
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore

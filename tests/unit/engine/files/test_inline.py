@@ -18,7 +18,7 @@ from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules
-from memsvc.engine.memories.lifting import lifted_text
+from memsvc.engine.records.memory_builder import lifted_text
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.in_memory import BLOBS

@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.files import FileCategory, UrlTemplates
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.engine.files.resolving import FileRefResolver, ResolvedRef
+from memsvc.engine.files.service import FileRefResolver, ResolvedRef
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import STORES, open_desk

@@ -18,8 +18,7 @@ from memsvc.domain.write_requests import Patch, WriteOptions, Written
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 PLAIN = WriteOptions()

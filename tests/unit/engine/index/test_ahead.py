@@ -10,10 +10,8 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
-from memsvc.engine.indexing.ahead import EmbeddingPrefetcher, Part
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingPrefetcher, Part, VectorEntries
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
@@ -89,7 +87,7 @@ def test_what_is_embedded_comes_whatever_is_more_urgent(
     context: BackendContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else an import would stand still beside single writes that never end, though its vectors are made."""
-    monkeypatch.setattr("memsvc.engine.indexing.ahead.LOOK_SECONDS", 30.0)
+    monkeypatch.setattr("memsvc.engine.indexing.vector_entries.LOOK_SECONDS", 30.0)
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         with ahead_of(store, embedder) as ahead:

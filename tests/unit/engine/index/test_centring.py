@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memsvc.domain.index_entries import VectorManifest, View
-from memsvc.engine.indexing.centring import centred, means_of
+from memsvc.engine.indexing.vector_entries import centred, means_of
 
 
 def test_centred_vectors_have_unit_length_and_no_mean_in_them() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.indexing.lull import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, QuietPeriodDetector
+from memsvc.engine.indexing.reindex import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, QuietPeriodDetector
 
 INTERVAL = 2.0
 RUSH = int(RUSH_PER_SECOND * INTERVAL) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
-from memsvc.engine.indexing.progress import Waiters
+from memsvc.engine.indexing.indexer import Waiters
 
 
 def test_a_waiter_for_a_position_is_done_when_all_before_it_is_applied() -> None:

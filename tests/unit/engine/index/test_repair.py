@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.index_entries import ChangeAction, LexicalEntry, View, entry_id
-from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.lexical_side import LexicalIndexWriter
-from memsvc.engine.indexing.rebuild import Rebuild
+from memsvc.engine.indexing.index_writers import LexicalIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
+from memsvc.engine.indexing.reindex import Rebuild
 from memsvc.engine.indexing.repair import Differences, Repair
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.views import EmbeddingGranularity
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext

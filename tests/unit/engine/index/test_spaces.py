@@ -14,15 +14,13 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, View, row_of
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import SearchQuery
-from memsvc.engine.indexing.applying import ChangeApplier
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.rebuild import Rebuild
-from memsvc.engine.indexing.spaces import EmbeddingSpace, EmbeddingSpaces
-from memsvc.engine.indexing.vector_entries import VectorEntries
-from memsvc.engine.indexing.vector_side import VectorIndexWriter
-from memsvc.engine.indexing.views import EmbeddingGranularity
-from memsvc.engine.search.asked import RetrievalRequest
+from memsvc.engine.indexing.index_writers import VectorIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
+from memsvc.engine.indexing.reindex import Rebuild
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.engine.search.dense_retriever import Dense
+from memsvc.engine.search.retrieval_request import RetrievalRequest
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorIndex

@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.engine.memories.lookup import AccessCounts
 from tests.unit.engine.write.desk import STORES, Desk, open_desk
 
 

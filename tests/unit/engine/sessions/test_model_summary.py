@@ -13,8 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, ToolCall
 from memsvc.engine.services import Services
-from memsvc.engine.sessions.reading import MessagePage
-from memsvc.engine.sessions.service import NewSession
+from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
 from tests.chat_endpoint import said, serving

@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.secrets import redact
-from memsvc.engine.user_data.reading import read_line
+from memsvc.engine.user_data.decode import read_line
 from memsvc.engine.user_data.schema import MemoryLine
 
 MEMORY: dict[str, Any] = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.memory import FileRef
-from memsvc.engine.user_data.renaming import places_in, renamed
+from memsvc.engine.user_data.decode import places_in, renamed
 from memsvc.text.file_refs import refs_in
 
 OLD, OTHER, NEW = (str(uuid.UUID(int=number)) for number in (7, 8, 9))

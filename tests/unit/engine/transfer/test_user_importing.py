@@ -15,7 +15,7 @@ from memsvc.domain.user_data import RecordKind
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.services import Services
 from memsvc.engine.user_data import parser
-from memsvc.engine.user_data.importing import UserImport
+from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import Batch
 from memsvc.ports.metadata import Transaction
 

@@ -13,9 +13,7 @@ from memsvc.domain.memory import Status
 from memsvc.engine.maintenance.expire_step import Expire
 from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
 from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, Schedule, Timetable
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.memories.reminding import ReminderDetector
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from tests.unit.engine.write.desk import DIMENSION, MODEL, Clock, Desk, open_desk

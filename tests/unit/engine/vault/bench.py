@@ -14,8 +14,7 @@ from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem
-from memsvc.engine.vault.merging import KeepBoth
-from memsvc.engine.vault.note_import import NoteImporter, VaultContext
+from memsvc.engine.vault.note_import import KeepBoth, NoteImporter, VaultContext
 from memsvc.engine.vault.sync import SyncPlan
 from memsvc.engine.vault.vault import Vault, assembled
 from tests.unit.engine.write.desk import Desk as WriteDesk

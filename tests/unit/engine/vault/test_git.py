@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.engine.vault import git as commits
-from memsvc.engine.vault.git import CommitForm, GitCommits
-from memsvc.engine.vault.repository import Signature
+from memsvc.engine.vault.git import CommitForm, GitCommits, Signature
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

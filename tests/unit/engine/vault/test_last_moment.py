@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.domain.memory import Layer
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
-from memsvc.engine.vault.three_way import ThreeWay
+from memsvc.engine.vault.note_import import ThreeWay
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 
 NOTE = f"{BASE}/long_term/note.md"

@@ -17,13 +17,10 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
-from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
-from memsvc.engine.vault.note_import import NoteImporter
-from memsvc.engine.vault.noticing import ChangeImporter
-from memsvc.engine.vault.three_way import ThreeWay
-from memsvc.engine.vault.tree import scan
-from memsvc.engine.vault.troubles import VaultWarnings
-from memsvc.engine.vault.watcher import Watcher
+from memsvc.engine.vault.file_status import scan
+from memsvc.engine.vault.note_import import NoteImporter, ThreeWay
+from memsvc.engine.vault.vault import VaultWarnings
+from memsvc.engine.vault.watcher import ChangeImporter, WatchConfig, Watcher, WatchMode, WatchState
 from tests.unit.engine.vault.bench import BASE, Bench, open_bench
 from tests.unit.engine.vault.held_clock import HeldClock
 from tests.unit.engine.write.desk import ADA

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.vault.settling import LONGEST, Debouncer
+from memsvc.engine.vault.watcher import LONGEST, Debouncer
 
 
 def test_a_path_is_given_once_it_is_quiet() -> None:

@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Note
-from memsvc.engine.vault.three_way import ThreeWay
+from memsvc.engine.vault.note_import import ThreeWay
 from memsvc.text.front_matter.parser import read_note
 from memsvc.text.front_matter.renderer import render_note
 

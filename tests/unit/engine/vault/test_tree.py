@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.engine.vault.tree import TreeMissingError, mark_of, open_inside, scan, tree_differences
+from memsvc.engine.vault.file_status import TreeMissingError, mark_of, open_inside, scan, tree_differences
 
 
 def test_memories_and_folders_are_seen(tmp_path: Path) -> None:

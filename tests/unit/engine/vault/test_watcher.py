@@ -13,10 +13,8 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.engine.vault import watcher as watching
-from memsvc.engine.vault.events import Told
-from memsvc.engine.vault.manner import WatchConfig, WatchMode, WatchState
-from memsvc.engine.vault.tree import scan
-from memsvc.engine.vault.watcher import Watcher
+from memsvc.engine.vault.file_status import scan
+from memsvc.engine.vault.watcher import Told, WatchConfig, Watcher, WatchMode, WatchState
 from tests.unit.engine.vault.held_clock import HeldClock
 from tests.until import PATIENCE_SECONDS, until
 
@@ -328,7 +326,7 @@ def test_watching_ends_with_the_service(root: Path) -> None:
 def test_events_that_do_not_come_are_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system tells nothing, looking now and then finds the change, and soon the watcher looks for itself."""
     monkeypatch.setattr(watching, "told", _silence)
-    monkeypatch.setattr("memsvc.engine.vault.ears.JUDGE_SECONDS", 0.0)
+    monkeypatch.setattr("memsvc.engine.vault.watcher.JUDGE_SECONDS", 0.0)
     with watched(root, sweep_seconds=0.05) as (watcher, notes):
         (root / "y.md").write_text("two")
         notes.wait(("present", "y.md"))

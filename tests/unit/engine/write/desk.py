@@ -19,12 +19,10 @@ from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.memories.bulk_import import Importing
 from memsvc.engine.memories.create import MemoryCreator
-from memsvc.engine.memories.lookup import MemoryReader
-from memsvc.engine.memories.recording import RecordBuilder
+from memsvc.engine.memories.lookup import AccessCounts, MemoryReader
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
-from memsvc.engine.records.memory_builder import MemoryBuilder
-from memsvc.engine.search.access_counts import AccessCounts
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW

@@ -8,8 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from memsvc.engine.commit.group_committer import Committed, GroupCommitter
-from memsvc.engine.memories.in_order import CommitPipeline
+from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
 from memsvc.ports.metadata import Transaction, UniquenessRaceError
 from tests.unit.engine.write.desk import Desk
 

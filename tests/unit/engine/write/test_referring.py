@@ -13,8 +13,7 @@ from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.memories.append import Append
-from memsvc.engine.memories.recording import RecordBuilder
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, Desk, open_desk
 
 

@@ -10,8 +10,7 @@ import pytest
 from memsvc.domain.memory import Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
-from memsvc.engine.memories.reminding import ReminderDetector
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.records.memory_builder import MemoryBuilder, ReminderDetector
 from memsvc.testing.factories import NOW
 from tests.unit.engine.write.desk import open_desk
 
